@@ -40,7 +40,7 @@
  *            damaged file of the cache counts as missing. Several processes can use one folder, and
  *            may be killed at any instruction.
  *   Input    A URL, method or field with a control character is refused, so that text from
- *            elsewhere cannot add a header field. Only http and https are used, also after a
+ *            elsewhere cannot add a header field. A field of a response that has one is left out. Only http and https are used, also after a
  *            redirect. A redirect to another host takes no Authorization, Cookie or
  *            Proxy-Authorization with it, and none leads from https to http.
  *   Memory   The body of a response in memory is at most opts.body_bytes long, counted after
@@ -147,7 +147,7 @@ enum weir_request_flags {
 	WEIR_REQUEST_NO_REDIRECTS = 2, /* a redirect is returned as a response */
 	/* A retry after a failure in the middle of the body of a GET asks for the rest of the body
 	 * with Range and If-Range, if the response has a strong ETag or a Last-Modified. Needs on_body.
-	 * The body is not compressed. */
+	 * The body is not compressed. Without effect if the request has a Range field. */
 	WEIR_REQUEST_CONTINUE = 4,
 	/* The request may be retried whatever its method is. If it has no Idempotency-Key, the
 	 * client adds a random one. */
@@ -207,7 +207,7 @@ struct weir_response {
 };
 
 /* Opens a client. Returns 0 or
- *   WEIR_EINVAL    an option is not usable
+ *   WEIR_EINVAL    an option is not usable, a flag is unknown, or `reserved` is not 0
  *   WEIR_EACCESS   the folder of the cache belongs to another user, or other users can write to it
  *   WEIR_ESYS      the folder of the cache or the table cannot be opened
  *   WEIR_EMEMORY */
@@ -221,11 +221,12 @@ WEIR_API void weir_client_close(struct weir_client *client);
 /* Sends a request and waits until its response is complete. *response is always set, unless there is
  * no memory: after an error it has the attempts and waits, and *response may be NULL only with
  * WEIR_EMEMORY or WEIR_EINVAL. Returns 0 if there is a response, whatever its status is, or
- *   WEIR_EINVAL     the method, a field or a size is not usable
+ *   WEIR_EINVAL     the method, a field, a flag or a size is not usable
  *   WEIR_EURL       the URL is malformed or has another scheme than http and https
  *   WEIR_ERESOLVE   the host's name cannot be resolved
  *   WEIR_ECONNECT   no connection
- *   WEIR_ETLS       TLS failed, or the certificate is not trusted
+ *   WEIR_ETLS       TLS failed
+ *   WEIR_ECERTIFICATE  the certificate is not trusted, or ca_file has no valid certificates
  *   WEIR_ETIMEOUT   the last attempt took too long
  *   WEIR_ETRANSFER  the connection broke, or the response is not valid HTTP
  *   WEIR_EDEADLINE  the deadline ended, or the next wait would have passed it

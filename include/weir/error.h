@@ -34,7 +34,7 @@ extern "C" {
 	X(WEIR_EURL, -60, "the URL is malformed, or its scheme is not http or https")              \
 	X(WEIR_ERESOLVE, -61, "the name of the host cannot be resolved")                           \
 	X(WEIR_ECONNECT, -62, "the host accepts no connection")                                    \
-	X(WEIR_ETLS, -63, "TLS failed, or the certificate is not trusted")                         \
+	X(WEIR_ETLS, -63, "TLS failed")                                                            \
 	X(WEIR_ETIMEOUT, -64, "the attempt took too long")                                         \
 	X(WEIR_ETRANSFER, -65, "the connection broke, or the response is not valid HTTP")          \
 	X(WEIR_EDEADLINE, -66,                                                                     \
@@ -43,7 +43,8 @@ extern "C" {
 	X(WEIR_ETOOLARGE, -68, "the response is too large")                                        \
 	X(WEIR_EREDIRECT, -69, "a redirect cannot be followed, or there are too many")             \
 	X(WEIR_ECALLBACK, -70, "the caller's function ended the request")                          \
-	X(WEIR_ECANCELED, -71, "the request was cancelled")
+	X(WEIR_ECANCELED, -71, "the request was cancelled")                                        \
+	X(WEIR_ECERTIFICATE, -72, "the certificate of the host is not trusted")
 
 enum weir_error_code {
 	WEIR_OK = 0,

@@ -46,6 +46,8 @@ static enum get_exit exit_of(int code)
 		return GET_CONNECT;
 	case WEIR_ETLS:
 		return GET_TLS;
+	case WEIR_ECERTIFICATE:
+		return GET_CERTIFICATE;
 	case WEIR_ETIMEOUT:
 	case WEIR_EDEADLINE:
 		return GET_TIMEOUT;
@@ -170,19 +172,28 @@ static void begin_items(struct get *get)
 	}
 }
 
-/* Returns whether a 416 says that the partial file has all bytes. */
+/* Returns how many bytes of the body were written by this run and by earlier ones. */
+static uint64_t bytes_of(const struct get_item *item)
+{
+	return item->written > item->offset ? item->written : item->offset;
+}
+
+/* Returns whether a 416 says that no bytes are missing. */
 static bool has_all(const struct get_item *item, const struct weir_response *response)
 {
 	const char *range = weir_response_header(response, "content-range");
 	char expected[40];
 
-	snprintf(expected, sizeof expected, "bytes */%llu", (unsigned long long)item->offset);
+	snprintf(expected, sizeof expected, "bytes */%llu", (unsigned long long)bytes_of(item));
 	return range && strcmp(range, expected) == 0;
 }
 
 static void finish(struct get *get, struct get_item *item, const struct weir_response *response)
 {
-	if (item->files && wr_cli_get_file_finish(item) < 0)
+	int rc = item->files ? wr_cli_get_file_finish(item, response)
+			     : wr_cli_get_output_finish(item);
+
+	if (rc < 0)
 		end_item(get, item, response, GET_FAILED, GET_WRITE,
 			 item->failed ? item->failed : strerror(item->failed_errno));
 	else
@@ -214,11 +225,12 @@ static void take(struct get *get, const struct weir_response *response)
 	int rc;
 
 	get->under_way--;
+	if (response->code == 0 && response->status == 416 && bytes_of(item) &&
+	    has_all(item, response)) {
+		finish(get, item, response);
+		return;
+	}
 	if (response->code == 0 && response->status == 416 && item->offset && !item->restarted) {
-		if (has_all(item, response)) {
-			finish(get, item, response);
-			return;
-		}
 		wr_cli_get_file_discard(item); /* it is not a part of what the server has */
 		item->restarted = true;
 		rc = start_request(get, item, &error);
@@ -226,7 +238,7 @@ static void take(struct get *get, const struct weir_response *response)
 			end_item(get, item, response, GET_FAILED, exit_of(rc), error.text);
 		return;
 	}
-	if (response->code == 0 && response->status >= 200 && response->status < 400)
+	if (response->code == 0 && response->status >= 200 && response->status < 300)
 		finish(get, item, response);
 	else
 		fail(get, item, response);

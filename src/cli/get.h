@@ -30,6 +30,7 @@ enum get_exit {
 	GET_TLS = 35,
 	GET_REDIRECT = 47,
 	GET_RECEIVE = 56,
+	GET_CERTIFICATE = 60,
 	GET_TOO_LARGE = 63,
 	GET_INTERRUPTED = 130,
 };
@@ -129,8 +130,12 @@ enum get_end wr_cli_get_file_find(struct get_item *item);
 int wr_cli_get_write(void *context, const struct weir_response *response, uint64_t offset,
 		     const void *bytes, size_t len);
 
-/* Gives the complete file its name. Returns 0 or -1; item->failed_errno says why. */
-int wr_cli_get_file_finish(struct get_item *item);
+/* Gives the complete file its name. Returns 0, or -1 with the reason in item->failed or
+ * item->failed_errno. */
+int wr_cli_get_file_finish(struct get_item *item, const struct weir_response *response);
+
+/* Writes out what is buffered for standard output. Returns 0 or -1; item->failed_errno says why. */
+int wr_cli_get_output_finish(struct get_item *item);
 
 /* Removes the partial file, so that the next request begins anew. */
 void wr_cli_get_file_discard(struct get_item *item);

@@ -22,6 +22,20 @@
 
 /* ---- the folder ---- */
 
+/* Checks that no other user can change the partial files: DIR may be a folder of all users. */
+static int check_partial(const struct get_files *files)
+{
+	struct stat info;
+
+	if (fstat(files->partial, &info) == 0 && info.st_uid == geteuid() && !(info.st_mode & 022))
+		return 0;
+	fprintf(stderr,
+		"weir get: %s/" PARTIAL " belongs to another user, or other users can write to it; "
+		"use another folder\n",
+		files->path);
+	return -1;
+}
+
 int wr_cli_get_files_open(struct get_files *files, const char *path)
 {
 	files->path = path;
@@ -35,7 +49,7 @@ int wr_cli_get_files_open(struct get_files *files, const char *path)
 		files->partial = openat(files->dir, PARTIAL,
 					O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (files->partial >= 0)
-		return 0;
+		return check_partial(files);
 	fprintf(stderr, "weir get: cannot use the folder %s: %s\n", path, strerror(errno));
 	return -1;
 }
@@ -114,8 +128,11 @@ static char *read_validator(const struct get_item *item)
 	close(fd);
 	if (len < 2 || len > (ssize_t)VALIDATOR_MAX || text[len - 1] != '\n')
 		return NULL;
-	text[len - 1] = '\0';
-	return strlen(text) == (size_t)len - 1 ? strdup(text) : NULL;
+	text[--len] = '\0';
+	for (ssize_t i = 0; i < len; i++)
+		if ((unsigned char)text[i] < ' ' || text[i] == 127)
+			return NULL;
+	return strdup(text);
 }
 
 enum get_end wr_cli_get_file_find(struct get_item *item)
@@ -258,11 +275,15 @@ int wr_cli_get_write(void *context, const struct weir_response *response, uint64
 
 /* ---- after the response ---- */
 
-int wr_cli_get_file_finish(struct get_item *item)
+int wr_cli_get_file_finish(struct get_item *item, const struct weir_response *response)
 {
+	bool is_part = response->status == 206 || response->status == 416;
 	char name[GET_NAME_MAX + 2];
 
 	if (item->fd < 0 && open_partial(item) < 0) /* an empty body, or nothing was missing */
+		return -1;
+	/* An empty body replaces the bytes of an earlier run or attempt. */
+	if (!is_part && response->body_len == 0 && begin_body(item, response) < 0)
 		return -1;
 	if (!item->files->overwrite &&
 	    faccessat(item->files->dir, item->name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
@@ -272,6 +293,11 @@ int wr_cli_get_file_finish(struct get_item *item)
 	validator_name(item, name);
 	unlinkat(item->files->partial, name, 0);
 	return 0;
+}
+
+int wr_cli_get_output_finish(struct get_item *item)
+{
+	return fflush(stdout) == 0 ? 0 : fail(item, NULL);
 }
 
 void wr_cli_get_file_discard(struct get_item *item)

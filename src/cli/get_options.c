@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "cli/cli.h"
 #include "cli/get.h"
@@ -124,8 +125,9 @@ static const struct wr_cli_command command = {
 	"  weir get https://example.com/large.iso --out . --resume\n"
 	"\n"
 	"Exit: 0 done, 2 usage error, 3 malformed URL, 6 host not resolved, 7 not connected,\n"
-	"22 status of 400 or above, 23 file not written, 28 timeout or deadline, 35 TLS failed,\n"
-	"47 redirect, 56 connection broken, 63 response too large, 130 interrupted.\n"
+	"22 status other than 2xx, 23 file not written, 28 timeout or deadline, 35 TLS failed,\n"
+	"47 redirect, 56 connection broken, 60 certificate not trusted, 63 response too large,\n"
+	"130 interrupted.\n"
 	"Of several URLs that failed, the first one of the list counts.\n",
 	groups,
 	sizeof groups / sizeof *groups,
@@ -196,6 +198,8 @@ static int read_fields(void)
 		*colon++ = '\0';
 		fields[i] = (struct weir_field){name, colon + strspn(colon, " \t")};
 		given.field_count++;
+		if (given.resume && strcasecmp(name, "range") == 0)
+			return wr_cli_usage("get", "--resume excludes -H 'Range: …'");
 	}
 	return 0;
 }

@@ -195,6 +195,10 @@ enum get_exit wr_cli_get_report_end(struct get_report *report, struct weir_clien
 		print_totals(report, &info, interrupted);
 	if (!report->quiet)
 		print_summary(report, &info, interrupted);
+	if ((fflush(stdout) != 0 || ferror(stdout)) && report->exit == GET_OK) {
+		perror("weir get: standard output");
+		report->exit = GET_WRITE;
+	}
 	pthread_mutex_destroy(&report->lock);
 	return interrupted ? GET_INTERRUPTED : report->exit;
 }

@@ -46,6 +46,11 @@ static void set_defaults(struct weir_client_opts *opts)
 
 static int check_opts(const struct weir_client_opts *opts, struct weir_error *error)
 {
+	if (opts->flags & ~(uint32_t)(WEIR_CLIENT_RETRY_ALL | WEIR_CLIENT_NO_PROXY))
+		return wr_error(error, WEIR_EINVAL,
+				"weir_client_opts.flags has an unknown flag: 0x%x", opts->flags);
+	if (opts->reserved)
+		return wr_error(error, WEIR_EINVAL, "weir_client_opts.reserved must be 0");
 	if (opts->attempts > 100 || opts->per_host > 65536 || opts->transfers > 65536 ||
 	    opts->redirects > 100)
 		return wr_error(error, WEIR_EINVAL,

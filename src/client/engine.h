@@ -128,6 +128,9 @@ struct wr_fetch_job {
 	/* The body that was passed to on_body, and its validator. */
 	uint64_t delivered;
 	char *validator;
+	/* The part of the body that the running attempt continues with: the position behind its last
+	 * byte, and the length of the body. 0: the response is no such part; the length is unknown. */
+	uint64_t part_end, part_total;
 
 	struct wr_fetch_response *response;
 };
@@ -225,7 +228,10 @@ int wr_fetch_body_begin(struct wr_fetch_job *job);
 /* Passes a piece of the body to the caller and to the cache. Returns 0 or an error. */
 int wr_fetch_body_pass(struct wr_fetch_job *job, const void *bytes, size_t len);
 
-/* outcome.c: decides what follows the attempt that has ended with `result`. */
+/* outcome.c */
+/* Reads what the response says about limits. Called when its header is complete. */
+void wr_fetch_told(const struct wr_fetch_job *job, struct weir_ratelimit *told);
+/* Decides what follows the attempt that has ended with `result`. */
 void wr_fetch_attempt_ended(struct wr_fetch_job *job, CURLcode result);
 
 /* redirect.c: if the response is a redirect that is followed, changes the request and returns 1.

@@ -9,6 +9,9 @@
 #define FIELDS_MAX 256u
 #define FIELDS_BYTES ((size_t)64 << 10)
 #define METHOD_MAX 32u
+#define REQUEST_FLAGS                                                                              \
+	(WEIR_REQUEST_NO_CACHE | WEIR_REQUEST_NO_REDIRECTS | WEIR_REQUEST_CONTINUE |               \
+	 WEIR_REQUEST_RETRY)
 #define SHOWN_URL 200 /* bytes of a URL in an error */
 
 /* ---- the URL ---- */
@@ -224,6 +227,9 @@ static int read_request(const struct weir_client *client, const struct weir_requ
 		request->method = "GET";
 	if (strlen(request->method) > METHOD_MAX || !wr_fetch_is_token(wr_str(request->method)))
 		return wr_error(error, WEIR_EINVAL, "the method of a request is not valid");
+	if (request->flags & ~(uint32_t)REQUEST_FLAGS)
+		return wr_error(error, WEIR_EINVAL, "weir_request.flags has an unknown flag: 0x%x",
+				request->flags);
 	if (request->body_len > client->opts.body_bytes || (request->body_len && !request->body))
 		return wr_error(error, WEIR_EINVAL, "the body of a request is too large or NULL");
 	if (request->flags & WEIR_REQUEST_CONTINUE && !request->on_body)
@@ -259,6 +265,11 @@ static int fill(struct wr_fetch_job *job, const struct weir_request *request,
 	job->delivered = request->offset;
 	job->response->shown.context = request->context;
 	job->uses_cache = wr_fetch_job_can_cache(job);
+	if (has_field(job, "range")) { /* the positions of a part are not those of the body */
+		if (request->offset)
+			return wr_error(error, WEIR_EINVAL, "an offset excludes a Range field");
+		job->flags &= ~(uint32_t)WEIR_REQUEST_CONTINUE;
+	}
 	prepare_retries(job);
 	return 0;
 }

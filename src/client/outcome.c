@@ -28,9 +28,10 @@ static int code_of(CURLcode result)
 	case CURLE_OPERATION_TIMEDOUT:
 		return WEIR_ETIMEOUT;
 	case CURLE_SSL_CONNECT_ERROR:
+		return WEIR_ETLS;
 	case CURLE_SSL_CACERT_BADFILE:
 	case CURLE_PEER_FAILED_VERIFICATION:
-		return WEIR_ETLS;
+		return WEIR_ECERTIFICATE;
 	case CURLE_URL_MALFORMAT:
 	case CURLE_UNSUPPORTED_PROTOCOL:
 		return WEIR_EURL;
@@ -44,9 +45,6 @@ static int code_of(CURLcode result)
 /* Returns whether another attempt could succeed. */
 static bool can_repeat(const struct ended *ended)
 {
-	if (ended->result == CURLE_PEER_FAILED_VERIFICATION ||
-	    ended->result == CURLE_SSL_CACERT_BADFILE)
-		return false;
 	return ended->code == 0 || ended->code == WEIR_ERESOLVE || ended->code == WEIR_ECONNECT ||
 	       ended->code == WEIR_ETIMEOUT || ended->code == WEIR_ETLS ||
 	       ended->code == WEIR_ETRANSFER;
@@ -54,7 +52,7 @@ static bool can_repeat(const struct ended *ended)
 
 /* ---- reading the attempt ---- */
 
-static void read_told(const struct wr_fetch_job *job, struct ended *ended)
+void wr_fetch_told(const struct wr_fetch_job *job, struct weir_ratelimit *told)
 {
 	struct weir_header fields[WEIR_RATELIMIT_FIELDS_MAX];
 	const struct weir_response *shown = &job->response->shown;
@@ -64,7 +62,18 @@ static void read_told(const struct wr_fetch_job *job, struct ended *ended)
 	for (size_t i = 0; i < count; i++)
 		fields[i] = (struct weir_header){wr_str(shown->fields[i].name),
 						 wr_str(shown->fields[i].value)};
-	weir_ratelimit_parse(fields, count, (int)ended->status, wr_clock_wall_ns(), &ended->told);
+	*told = (struct weir_ratelimit){.size = sizeof *told};
+	weir_ratelimit_parse(fields, count, (int)shown->status, wr_clock_wall_ns(), told);
+}
+
+/* Returns whether the response, if it is a part of a body, has all bytes up to the end of the body. A
+ * server may send a smaller part than was asked for. */
+static bool has_whole_part(const struct wr_fetch_job *job)
+{
+	if (!job->part_end)
+		return true;
+	return job->delivered == job->part_end &&
+	       (!job->part_total || job->part_end == job->part_total);
 }
 
 /* Reads what libcurl and the callbacks know, and ends the transfer. */
@@ -81,10 +90,12 @@ static void read_attempt(struct wr_fetch_job *job, CURLcode result, struct ended
 	ended->code = job->aborted ? job->aborted : code_of(ended->result);
 	if (ended->code == 0 && !job->in_body)
 		ended->code = wr_fetch_body_begin(job);
+	if (ended->code == 0 && !has_whole_part(job))
+		ended->code = WEIR_ETRANSFER;
 	ended->unsent = ended->code != 0 && sent_us == 0;
 	ended->status = job->response->shown.status;
 	if (job->in_body && ended->status)
-		read_told(job, ended);
+		wr_fetch_told(job, &ended->told);
 	wr_fetch_transfer_end(job);
 }
 
@@ -108,8 +119,6 @@ static void report(struct wr_fetch_job *job, const struct ended *ended)
 	bool refused = ended->code == 0 && (ended->told.refused || ended->status == 503);
 
 	job->host->known = true;
-	if (ended->status)
-		wr_fetch_host_learn(job, &ended->told, ended->now_ns);
 	wr_polite_breaker_report(&job->host->breaker, outcome_of(ended), ended->now_ns,
 				 wr_fetch_random(client));
 	if (refused) {

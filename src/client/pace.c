@@ -11,6 +11,8 @@
 /* The numbers of the method. test/client/test_pace.c checks what they achieve. */
 #define HEADROOM 1.01        /* the client alone uses 99 % of a limit */
 #define HUMBLE 14.0          /* windows per request after a refusal at the first contact */
+#define SMALL 20.0           /* a limit below this one often belongs to a single client */
+#define CUT_NEW 4.0          /* factor after a refusal, for a client that was never admitted */
 #define FEW 0.2              /* fewer others than this part of the limit: less humble */
 #define RAISE 0.01           /* largest step up of the rate, before `pull` */
 #define LOAD_WANTED 0.97     /* part of the limit in use at which the rate stays */
@@ -131,6 +133,17 @@ static void bound_interval(struct wr_pace_lane *lane)
 		lane->interval_s = most;
 }
 
+/* Sets the interval within its bounds. If it is shorter than before, the next request starts sooner. */
+static void set_interval(struct wr_pace_lane *lane, double interval_s)
+{
+	double before = lane->interval_s;
+
+	lane->interval_s = interval_s;
+	bound_interval(lane);
+	if (lane->interval_s < before && lane->next_ns < INT64_MAX)
+		lane->next_ns -= least(ns_of(before - lane->interval_s), lane->next_ns);
+}
+
 /* Returns the fraction of a step that one response may cause: steps are per window, or per response
  * if the client sends less than one request per window. */
 static double weight_of(const struct wr_pace_lane *lane)
@@ -153,18 +166,20 @@ static double load_of(const struct weir_ratelimit_policy *policy)
 
 /* Sets the first interval. A client that meets no others takes the whole limit. All other clients
  * begin with about the same interval, because clients that begin with equal rates stay equal for
- * long. `others` is the number of units that others used. */
+ * long. Of a small limit they expect fewer clients. `others` is the number of units that others used. */
 static void begin_lane(struct wr_pace_lane *lane, double others, uint64_t now_ns, double random)
 {
-	double humble = fmin(1, fmax(FEW / 4, others / lane->limit / FEW));
+	double small = fmin(1, lane->limit / SMALL), most = HUMBLE * small * small;
+	double part = fmin(1, fmax(FEW / 4, others / lane->limit / FEW));
 
 	if (others < 1) {
 		lane->interval_s = base_interval(lane);
 		random = 1;
 	} else {
-		lane->interval_s = lane->window_s * HUMBLE * humble;
+		lane->interval_s = lane->window_s * most * part;
 	}
 	bound_interval(lane);
+	lane->cut_ns = now_ns;
 	lane->next_ns = add_ns(now_ns, ns_of(lane->interval_s * random));
 }
 
@@ -177,7 +192,10 @@ static void cut(struct wr_pace_lane *lane, double wait_s, uint64_t now_ns, doubl
 	double step = lane->interval_s < lane->window_s ? CUT_FAST : slow;
 
 	if (!lane->cut_ns || (double)(now_ns - lane->cut_ns) / 1e9 >= lane->window_s) {
-		lane->interval_s *= exp(step);
+		if (!lane->admitted && lane->interval_s < HUMBLE / CUT_NEW * lane->window_s)
+			lane->interval_s *= CUT_NEW;
+		else
+			lane->interval_s *= exp(step);
 		lane->cut_ns = now_ns;
 	}
 	if (lane->refusals < 32)
@@ -199,7 +217,8 @@ static bool is_lonely(struct wr_pace_lane *lane, double others, uint64_t now_ns)
 	       (double)(now_ns - lane->lonely_ns) / 1e9 >= LONELY_WINDOWS * lane->window_s;
 }
 
-/* Changes the interval after a response that is not a refusal. A client with few requests raises
+/* Changes the interval after a response that is not a refusal. A client of a small limit doubles its
+ * rate until it meets others: often it is alone, and an earlier run of it used the units. A client with few requests raises
  * its rate by a larger part than a client with many. So the rates become equal over time. */
 static void adjust(struct wr_pace_lane *lane, double load, double others, uint64_t now_ns)
 {
@@ -209,12 +228,26 @@ static void adjust(struct wr_pace_lane *lane, double load, double others, uint64
 	double step = RAISE * (LOAD_WANTED - load) * (load < LOAD_WANTED ? pull : 1);
 
 	lane->refusals = 0;
+	if (others > 0.5)
+		lane->met_others = true;
 	if (is_lonely(lane, others, now_ns))
 		step = M_LN2;
-	lane->interval_s *= exp(-step * weight_of(lane));
-	bound_interval(lane);
-	if (lane->interval_s < before && lane->next_ns < INT64_MAX)
-		lane->next_ns -= least(ns_of(before - lane->interval_s), lane->next_ns);
+	else if (!lane->met_others && lane->limit < SMALL)
+		step = M_LN2 / weight_of(lane);
+	set_interval(lane, before * exp(-step * weight_of(lane)));
+}
+
+/* Sets limit and window. When the server changes them, the interval changes with them, so that a client
+ * does not keep the slow pace of an earlier limit. */
+static void set_limit(struct wr_pace_lane *lane, const struct weir_ratelimit_policy *policy)
+{
+	double before = lane->told_ns ? base_interval(lane) : 0, after;
+
+	lane->limit = (double)policy->limit;
+	lane->window_s = (double)policy->window_ns / 1e9;
+	after = base_interval(lane);
+	if (before > 0 && after != before)
+		set_interval(lane, lane->interval_s * after / before);
 }
 
 static void learn_window(struct wr_pace_lane *lane, const struct weir_ratelimit *told,
@@ -224,8 +257,7 @@ static void learn_window(struct wr_pace_lane *lane, const struct weir_ratelimit 
 	bool first = !lane->told_ns;
 	double own, others;
 
-	lane->limit = (double)policy->limit;
-	lane->window_s = (double)policy->window_ns / 1e9;
+	set_limit(lane, policy);
 	own = count_own(lane, now_ns, told->refused ? 0 : 1);
 	others = lane->limit - (double)policy->remaining - own;
 	lane->told_ns = now_ns;
@@ -235,6 +267,7 @@ static void learn_window(struct wr_pace_lane *lane, const struct weir_ratelimit 
 		cut(lane, (double)told->wait_ns / 1e9, now_ns, random);
 	else if (!told->refused)
 		adjust(lane, load_of(policy), others, now_ns);
+	lane->admitted |= !told->refused;
 	bound_interval(lane);
 }
 

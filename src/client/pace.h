@@ -32,6 +32,8 @@ struct wr_pace_lane {
 	char name[WR_PACE_NAME_MAX];
 	uint8_t name_len, form;
 	bool used;         /* the host told of this policy */
+	bool admitted;     /* a request of this client was not refused */
+	bool met_others;   /* a response showed other clients */
 	uint32_t lonely;   /* consecutive responses without a trace of other clients */
 	uint8_t refusals;  /* consecutive refusals, at most 32 */
 	double interval_s; /* time between two requests of this client; 0: not limited */

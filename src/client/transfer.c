@@ -96,7 +96,7 @@ static size_t abort_with(struct wr_fetch_job *job, int code)
 static size_t on_line(char *bytes, size_t size, size_t count, void *context)
 {
 	struct wr_fetch_job *job = context;
-	struct weir_str line = {bytes, size * count}, name;
+	struct weir_str line = {bytes, size * count}, name, value;
 	size_t colon;
 
 	if (job->in_body)
@@ -109,11 +109,14 @@ static size_t on_line(char *bytes, size_t size, size_t count, void *context)
 		return size * count;
 	}
 	name = wr_str_first(line, colon);
-	/* A line that is not a field, such as a folded one, is left out. */
-	if (colon == line.len || !wr_fetch_is_token(name) || wr_str_has(line, '\0'))
+	if (colon == line.len)
 		return size * count;
-	if (!wr_fetch_fields_add(&job->response->fields, name,
-				 wr_str_trim(wr_str_from(line, colon + 1))))
+	value = wr_str_trim(wr_str_from(line, colon + 1));
+	/* A line that is not a field, such as a folded one, is left out. So is a value with a control
+	 * character: an ETag is sent again, and could add a field to the request. */
+	if (!wr_fetch_is_token(name) || !wr_fetch_is_value(value))
+		return size * count;
+	if (!wr_fetch_fields_add(&job->response->fields, name, value))
 		return abort_with(job, WEIR_ETOOLARGE);
 	return size * count;
 }
@@ -143,14 +146,61 @@ static void keep_validator(struct wr_fetch_job *job)
 	job->validator = validator ? strdup(validator) : NULL;
 }
 
-/* Returns whether the response continues the body where the earlier attempt ended. */
-static bool continues(const struct wr_fetch_job *job)
+/* Reads digits. Returns false if there are none, or if the number is 2^63 or more. */
+static bool take_position(const char **at, uint64_t *value)
 {
-	const char *range = weir_response_header(&job->response->shown, "content-range");
-	char expected[48];
+	const char *start = *at;
 
-	snprintf(expected, sizeof expected, "bytes %llu-", (unsigned long long)job->delivered);
-	return range && strncmp(range, expected, strlen(expected)) == 0;
+	for (*value = 0; **at >= '0' && **at <= '9'; (*at)++) {
+		if (*value > INT64_MAX / 10 - 1)
+			return false;
+		*value = *value * 10 + (uint64_t)(**at - '0');
+	}
+	return *at > start;
+}
+
+/* Reads "bytes 100-199/200" or "bytes 100-199/" and an asterisk. Returns whether the part continues the
+ * body where the earlier attempt ended. */
+static bool read_part(struct wr_fetch_job *job)
+{
+	const char *at = weir_response_header(&job->response->shown, "content-range");
+	uint64_t first, last, total = 0;
+
+	if (!at || strncmp(at, "bytes ", 6) != 0)
+		return false;
+	at += 6;
+	if (!take_position(&at, &first) || *at++ != '-' || !take_position(&at, &last) ||
+	    *at++ != '/')
+		return false;
+	if (strcmp(at, "*") != 0 && (!take_position(&at, &total) || *at || total <= last))
+		return false;
+	job->part_end = last + 1;
+	job->part_total = total;
+	return first == job->delivered && last >= first;
+}
+
+/* Decides what to do with a 206. A part that was not asked for must not pass as the body. Returns 0 or
+ * an error. */
+static int begin_part(struct wr_fetch_job *job, bool asked)
+{
+	struct weir_str value;
+
+	if (asked)
+		return read_part(job) ? 0 : WEIR_ETRANSFER;
+	return wr_fetch_fields_get(wr_buf_str(&job->request), WR_STR("range"), &value)
+		       ? 0
+		       : WEIR_ETRANSFER;
+}
+
+/* Tells the pace of the host about the limits, before the body has arrived: other requests to the host
+ * may start now. */
+static void learn(struct wr_fetch_job *job)
+{
+	struct weir_ratelimit told;
+
+	wr_fetch_told(job, &told);
+	wr_fetch_host_learn(job, &told, wr_clock_mono_ns());
+	job->host->known = true;
 }
 
 int wr_fetch_body_begin(struct wr_fetch_job *job)
@@ -162,16 +212,16 @@ int wr_fetch_body_begin(struct wr_fetch_job *job)
 	curl_easy_getinfo(job->easy, CURLINFO_RESPONSE_CODE, &status);
 	shown->status = (uint32_t)status;
 	job->in_body = true;
-	job->host->known = true;
 	if ((job->decodes && wr_fetch_response_decoded(job->response) < 0) ||
 	    wr_fetch_response_list(job->response) < 0)
 		return WEIR_EMEMORY;
+	learn(job);
 	job->holds = status == 403 || status == 429 || (status >= 502 && status <= 504) ||
 		     wr_fetch_is_redirect(job, (unsigned)status);
 	job->holds |= asked && status == 416;
 	if (job->holds)
 		return 0;
-	if (asked && status == 206 && !continues(job))
+	if (status == 206 && begin_part(job, asked) < 0)
 		return WEIR_ETRANSFER;
 	if (!(asked && status == 206))
 		job->delivered = 0;
@@ -207,6 +257,8 @@ static size_t on_bytes(char *bytes, size_t size, size_t count, void *context)
 		return abort_with(job, rc);
 	if (job->holds)
 		return hold(job, bytes, len);
+	if (job->part_end && len > job->part_end - job->delivered)
+		return abort_with(job, WEIR_ETRANSFER);
 	if (job->writer && !wr_fetch_writer_add(job->writer, bytes, len)) {
 		wr_fetch_writer_drop(job->writer);
 		job->writer = NULL;
@@ -310,6 +362,7 @@ int wr_fetch_transfer_begin(struct wr_fetch_job *job, uint64_t now_ns)
 	job->state = WR_FETCH_RUNNING;
 	job->aborted = 0;
 	job->in_body = job->holds = job->cut = false;
+	job->part_end = job->part_total = 0;
 	job->curl_error[0] = '\0';
 	job->sent_wall_ns = wr_clock_wall_ns();
 	job->number++;

@@ -380,6 +380,9 @@ static void bad_requests_are_not_sent(void **state)
 	bad.offset = 5;
 	assert_int_equal(code_for(rig, &bad), WEIR_EINVAL);
 	bad = good;
+	bad.flags = 16;
+	assert_int_equal(code_for(rig, &bad), WEIR_EINVAL);
+	bad = good;
 	bad.size = 4;
 	assert_int_equal(code_for(rig, &bad), WEIR_EINVAL);
 	assert_int_equal(rig->requests, 0);
@@ -398,6 +401,14 @@ static void bad_options_are_refused(void **state)
 	opts.attempts = 101;
 	assert_int_equal(weir_client_open(&opts, &client, &error), WEIR_EINVAL);
 	opts.attempts = 0;
+	opts.reserved = 1;
+	assert_int_equal(weir_client_open(&opts, &client, &error), WEIR_EINVAL);
+	assert_non_null(strstr(error.text, "reserved"));
+	opts.reserved = 0;
+	opts.flags = 4;
+	assert_int_equal(weir_client_open(&opts, &client, &error), WEIR_EINVAL);
+	assert_non_null(strstr(error.text, "0x4"));
+	opts.flags = 0;
 	opts.user_agent = "a\nb";
 	assert_int_equal(weir_client_open(&opts, &client, &error), WEIR_EINVAL);
 	opts.user_agent = NULL;

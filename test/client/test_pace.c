@@ -88,6 +88,84 @@ static void a_client_that_meets_others_begins_slowly(void **state)
 			 (NOW_NS + 20 * SECOND_NS) / SECOND_NS);
 }
 
+/* Runs a client alone on a limit of 5 per second whose bucket lacks `used` units. The first `refused`
+ * requests are refused, whatever the bucket has. Each random wait is half of its maximum, and the first
+ * one is all of it. Returns when the client has its full rate again, in ms. */
+static uint64_t recovery_ms(uint32_t used, unsigned refused)
+{
+	struct weir_limit limit = {.size = sizeof limit,
+				   .algorithm = WEIR_TOKEN_BUCKET,
+				   .limit = 5,
+				   .period_ns = SECOND_NS};
+	struct weir_state bucket = {0};
+	struct weir_decision decision;
+	struct wr_pace pace;
+	uint64_t now_ns = NOW_NS;
+
+	assert_int_equal(weir_limit_check(&limit, NULL), 0);
+	wr_pace_init(&pace, 0);
+	weir_step(&limit, &bucket, NULL, used, now_ns, &decision);
+	for (unsigned i = 0; i < 100; i++) {
+		struct weir_ratelimit told;
+
+		weir_step(&limit, &bucket, NULL, 1, now_ns, &decision);
+		told = tell("a", 5, decision.remaining, 1);
+		if (!decision.admitted || i < refused) {
+			told.refused = 1;
+			told.policies[0].remaining = 0;
+			told.wait_ns = SECOND_NS;
+		}
+		wr_pace_learn(&pace, &told, now_ns, i ? HALF : UINT64_MAX);
+		if (pace.lanes[0].interval_s < 0.203)
+			break;
+		now_ns = wr_pace_reserve(&pace, now_ns, HALF);
+	}
+	return (now_ns - NOW_NS) / 1000000;
+}
+
+static void a_lone_client_on_a_small_limit_recovers_within_seconds(void **state)
+{
+	(void)state;
+	assert_int_equal(recovery_ms(0, 0), 0);
+	/* An earlier run has left 3 units, then none. */
+	assert_int_equal(recovery_ms(2, 0), 1531);
+	assert_int_equal(recovery_ms(5, 0), 1656);
+	/* A second refusal in a row, and a third one, make it slower. */
+	assert_int_equal(recovery_ms(5, 2), 7609);
+	assert_int_equal(recovery_ms(5, 3), 11517);
+}
+
+static void refusals_of_one_burst_count_once(void **state)
+{
+	struct weir_ratelimit told = tell("a", 5, 0, 1);
+	struct wr_pace pace;
+
+	(void)state;
+	wr_pace_init(&pace, 0);
+	told.refused = 1;
+	for (int i = 0; i < 8; i++)
+		wr_pace_learn(&pace, &told, NOW_NS + (uint64_t)i, HALF);
+	assert_int_equal(pace.lanes[0].interval_s * 1000, 875); /* 14 windows · (5 ÷ 20)² */
+	wr_pace_learn(&pace, &told, NOW_NS + SECOND_NS, HALF);
+	assert_int_equal(pace.lanes[0].interval_s * 1000, 3500);
+}
+
+static void the_pace_follows_a_limit_that_changes(void **state)
+{
+	struct weir_ratelimit told = tell("a", 1, 0, 3600);
+	struct wr_pace pace;
+
+	(void)state;
+	wr_pace_init(&pace, 0);
+	wr_pace_learn(&pace, &told, NOW_NS, HALF);
+	assert_int_equal(pace.lanes[0].interval_s, 3636);
+	told = tell("a", 100, 99, 1);
+	wr_pace_learn(&pace, &told, NOW_NS, HALF);
+	assert_int_equal(pace.lanes[0].interval_s * 1e6, 10100);
+	assert_int_equal(wr_pace_reserve(&pace, NOW_NS, HALF) / 1000000,
+			 (NOW_NS + 10100000) / 1000000);
+}
+
 static void the_tightest_policy_counts(void **state)
 {
 	struct weir_ratelimit told = tell("second", 100, 99, 1);
@@ -321,6 +399,9 @@ int main(void)
 		cmocka_unit_test(the_own_maximum_spreads_requests),
 		cmocka_unit_test(a_lone_client_uses_99_percent_of_a_limit),
 		cmocka_unit_test(a_client_that_meets_others_begins_slowly),
+		cmocka_unit_test(a_lone_client_on_a_small_limit_recovers_within_seconds),
+		cmocka_unit_test(refusals_of_one_burst_count_once),
+		cmocka_unit_test(the_pace_follows_a_limit_that_changes),
 		cmocka_unit_test(the_tightest_policy_counts),
 		cmocka_unit_test(other_units_and_weaker_forms_do_not_pace),
 		cmocka_unit_test(no_request_starts_sooner_than_told),

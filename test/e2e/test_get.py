@@ -5,13 +5,14 @@ import gzip
 import json
 import os
 import signal
+import ssl
 import subprocess
 import time
 
 import pytest
 
 from test_progress import Terminal
-from weirtest import WEIR, free_port, wait_for
+from weirtest import WEIR, certificate, free_port, wait_for
 from weirtest.gateway import Gateway
 from weirtest.scripted import Answer, Scripted
 
@@ -115,7 +116,104 @@ def test_a_server_that_stays_silent_is_exit_28(server):
         never.set()
 
 
+@pytest.mark.parametrize("words", [[], ["--out", "OUT", "--json"]])
+def test_a_full_disk_at_standard_output_is_exit_23(server, tmp_path, words):
+    server.on("/a", Answer(body=b"x"))
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command(*[str(tmp_path) if w == "OUT" else w for w in words], server.url("/a")), stdout=full,
+                              stderr=subprocess.PIPE, check=False, timeout=60)
+    assert done.returncode == 23 and b"No space left on device" in done.stderr
+
+
+@pytest.mark.parametrize("status, fields", [(304, {"ETag": '"v1"'}), (302, {}), (300, {})])
+def test_a_status_without_a_body_to_keep_is_exit_22(server, tmp_path, status, fields):
+    server.on("/a", Answer(status, fields, b"moved"))
+    done = run(server.url("/a"), "--out", tmp_path)
+    assert done.returncode == 22 and b"HTTP status %d" % status in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_of_partial_files_that_others_can_write_is_refused(server, tmp_path):
+    (tmp_path / ".weir-get").mkdir()
+    (tmp_path / ".weir-get").chmod(0o777)
+    done = run(server.url("/a"), "--out", tmp_path)
+    assert done.returncode == 23 and b"other users can write to it" in done.stderr
+    assert not server.seen()
+
+
+# ---- TLS ----
+
+
+@pytest.fixture(name="secure")
+def _secure(tmp_path):
+    """A server whose certificate is for localhost only, signed by ca.pem. other.pem has signed nothing."""
+    certificate.authority(tmp_path)
+    certificate.signed(tmp_path, "localhost", "DNS:localhost")
+    certificate.self_signed(tmp_path, cert="other.pem", key="other-key.pem")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "localhost.pem", tmp_path / "localhost-key.pem")
+    with Scripted(tls=context) as server:
+        server.on("/a", Answer(body=b"secret"))
+        yield server
+
+
+def test_a_trusted_certificate(secure, tmp_path):
+    done = run("--cacert", tmp_path / "ca.pem", f"https://localhost:{secure.port}/a")
+    assert (done.returncode, done.stdout) == (0, b"secret"), done.stderr
+
+
+@pytest.mark.parametrize("words, host", [
+    ([], "localhost"),  # the system does not know the authority
+    (["--cacert", "other.pem"], "localhost"),  # signed by another authority
+    (["--cacert", "ca.pem"], "127.0.0.1"),  # a certificate for another name
+    (["--cacert", "ca-key.pem"], "localhost"),  # a file without certificates
+])
+def test_an_untrusted_certificate_is_exit_60(secure, tmp_path, words, host):
+    done = run(*words, f"https://{host}:{secure.port}/a", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (60, b""), done.stderr
+    assert b"1 request, 0 retries" in done.stderr  # another attempt would fail too
+    assert not secure.seen()
+
+
+def test_no_redirect_leads_from_https_to_http(secure, server, tmp_path):
+    secure.on("/a", Answer(302, {"Location": server.url("/b")}))
+    done = run("--cacert", tmp_path / "ca.pem", f"https://localhost:{secure.port}/a")
+    assert done.returncode == 47 and b"from https to http" in done.stderr
+    assert not server.seen()
+
+
+def test_no_tls_at_the_port_is_exit_35(server):
+    done = run("--attempts", "1", f"https://127.0.0.1:{server.port}/a")
+    assert done.returncode == 35, done.stderr
+
+
 # ---- waits and retries ----
+
+
+@pytest.mark.parametrize("value", ["-1", "NaN", "1e400", "abc", "", "-9223372036854775808"])
+def test_a_wait_that_is_no_number_is_ignored(server, value):
+    server.on("/a", Answer(429, {"Retry-After": value}), Answer(body=b"ok"))
+    done = run(server.url("/a"))
+    assert (done.returncode, done.stdout) == (0, b"ok")
+
+
+@pytest.mark.parametrize("value", ["31622400", "99999999999999999999999999", "Fri, 31 Dec 2499 23:59:59 GMT"])
+def test_a_wait_of_a_year_ends_at_once(server, tmp_path, value):
+    server.on("/a", Answer(429, {"Retry-After": value}))
+    server.on("/b", Answer(body=b"ok"))
+    done = run(server.url("/a"), server.url("/b"), "--out", tmp_path, "--concurrency", "1")
+    assert done.returncode == 22 and len(server.seen()) == 1
+    assert b"would pass the deadline" in done.stderr
+
+
+def test_hostile_policies_do_not_stop_the_client(server, tmp_path):
+    policies = ", ".join(f'"p{i}";q={i % 3};w={i % 5}' for i in range(300))
+    limits = ", ".join(f'"p{i}";r={i % 2 * 99999999999999999999};t={i}' for i in range(300))
+    server.on("/a", Answer(200, {"RateLimit-Policy": policies, "RateLimit": limits}, b"x"))
+    server.on("/b", Answer(200, {"RateLimit-Policy": '"a";q=0;w=0', "RateLimit": '"a";r=0;t=-1'}, b"x"))
+    server.on("/c", Answer(200, {"RateLimit-Policy": '"a";q=1e400;w=NaN', "RateLimit": '"a";r=-1;t=1e400'}, b"x"))
+    urls = [server.url(path) for path in ("/a", "/b", "/c")]
+    assert run(*urls, "--out", tmp_path).returncode == 0
 
 
 @pytest.mark.parametrize("fields, least_s", [
@@ -210,6 +308,48 @@ def test_a_broken_body_is_continued(server):
     first, second = server.seen()
     assert "range" not in first.fields
     assert (second.fields["range"], second.fields["if-range"]) == ("bytes=10000-", '"v1"')
+
+
+def test_a_part_smaller_than_asked_for_is_continued(server, tmp_path):
+    """A server may send less than the rest. The file is complete only with the last byte."""
+    body = bytes(range(250)) * 4
+
+    def some(seen):
+        start = int(seen.fields["range"].removeprefix("bytes=").removesuffix("-"))
+        end = min(start + 300, len(body))
+        return Answer(206, {"Content-Range": f"bytes {start}-{end - 1}/{len(body)}", "ETag": '"v1"'}, body[start:end])
+
+    server.on("/a", Answer(200, {"ETag": '"v1"'}, body, cut=100), some)
+    assert run(server.url("/a"), "--out", tmp_path).returncode == 0
+    assert (tmp_path / name_of(server.url("/a"))).read_bytes() == body
+    assert [s.fields.get("range") for s in server.seen()] == [None, "bytes=100-", "bytes=400-", "bytes=700-"]
+
+
+@pytest.mark.parametrize("content_range", [
+    None, "", "bytes 0-399/1000", "bytes 101-999/1000", "bytes 100-99/1000", "bytes 100-999/500", "bytes -1-5/6", "bytes 100-999",
+    "bytes 100-99999999999999999999/*", "bytes 100-400/1000",  # the part has 900 bytes
+])
+def test_a_part_that_does_not_fit_is_an_error(server, tmp_path, content_range):
+    fields = {"ETag": '"v1"', **({} if content_range is None else {"Content-Range": content_range})}
+    server.on("/a", Answer(200, {"ETag": '"v1"'}, b"a" * 1000, cut=100), Answer(206, fields, b"b" * 900))
+    assert run(server.url("/a"), "--out", tmp_path, "--attempts", "2").returncode == 56
+    assert not (tmp_path / name_of(server.url("/a"))).exists()
+
+
+def test_a_part_that_nobody_asked_for_is_an_error(server, tmp_path):
+    server.on("/a", Answer(206, {"Content-Range": "bytes 0-4/1000"}, b"first"))
+    assert run(server.url("/a"), "--out", tmp_path, "--attempts", "1").returncode == 56
+    done = run(server.url("/a"), "-H", "Range: bytes=0-4")
+    assert (done.returncode, done.stdout) == (0, b"first")
+    assert run(server.url("/a"), "-H", "Range: bytes=0-4", "--resume", "--out", tmp_path).returncode == 2
+
+
+def test_a_validator_cannot_add_a_field(server, tmp_path):
+    server.on("/a", Answer(200, {"ETag": '"v1\rX-Evil: 1"', "Last-Modified": "\x01"}, b"x" * 1000, cut=100), Answer(body=b"y" * 1000))
+    assert run(server.url("/a"), "--out", tmp_path).returncode == 0
+    second = server.seen()[1]
+    assert "if-range" not in second.fields and "x-evil" not in second.fields
+    assert (tmp_path / name_of(server.url("/a"))).read_bytes() == b"y" * 1000
 
 
 def test_a_broken_body_without_a_validator_begins_again(server, tmp_path):
@@ -464,6 +604,18 @@ def test_partial_files(server, tmp_path, size, validator, requests):
     assert done.returncode == 0, done.stderr
     assert (tmp_path / name_of(url)).read_bytes() == BODY
     assert len(server.seen()) == requests
+    assert [p.name for p in tmp_path.iterdir()] == [name_of(url)]
+
+
+@pytest.mark.parametrize("words", [[], ["--resume"]])
+def test_an_empty_body_replaces_a_partial_file(server, tmp_path, words):
+    server.on("/big", Answer(200, {"ETag": '"v2"'}, b""))
+    url = server.url("/big")
+    (tmp_path / ".weir-get").mkdir()
+    (tmp_path / ".weir-get" / name_of(url)).write_bytes(b"bytes of an earlier version")
+    (tmp_path / ".weir-get" / ("~" + name_of(url))).write_text('"v1"\n')
+    assert run(url, "--out", tmp_path, *words).returncode == 0
+    assert (tmp_path / name_of(url)).read_bytes() == b""
     assert [p.name for p in tmp_path.iterdir()] == [name_of(url)]
 
 

@@ -92,14 +92,16 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 class Scripted:
-    """The server. `.url(path)` is the URL of a path, `.port` its port."""
+    """The server. `.url(path)` is the URL of a path, `.port` its port. `tls` is the SSLContext of a server with TLS."""
 
-    def __init__(self, host="127.0.0.1"):
+    def __init__(self, host="127.0.0.1", tls=None):
         self.lock = threading.Lock()
         self.answers = {}
         self.records = []
         self.server = Server((host, 0), Handler)
         self.server.scripted = self
+        if tls:
+            self.server.socket = tls.wrap_socket(self.server.socket, server_side=True, do_handshake_on_connect=False)
         self.host = host
         self.port = self.server.server_address[1]
         self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01})

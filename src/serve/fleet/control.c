@@ -7,9 +7,12 @@
 #include "base/str.h"
 #include "limiter/text.h"
 #include "net/log.h"
-#include "serve/loop.h"
+#include "serve/fleet/bans.h"
 #include "serve/fleet/redis.h"
+#include "serve/loop.h"
+#include "serve/open.h"
 #include "serve/service.h"
+#include "table/ban.h"
 
 /* Makes every loop forget the refusals of Redis. A loop remembers a refusal for up to a second, but
  * an order of an operator can end the refusal sooner. */
@@ -77,17 +80,25 @@ void wr_serve_order_whom(const struct weir_target *target, char *text, size_t ca
 	text[wr_limiter_text_fits(&out) ? out.len : out.cap] = '\0';
 }
 
-static void log_order(const struct wr_order *order, uint64_t age_ns, int counters)
+/* An automatic ban is logged as in bans.c: at most WR_BAN_LOG_LINES in a minute, and its key only
+ * with --keys text. */
+static void log_order(struct wr_loop *loop, const struct wr_order *order, uint64_t age_ns,
+		      int counters)
 {
 	static const char *const verbs[] = {[WR_ORDER_RESET] = "reset",
 					    [WR_ORDER_GRANT] = "grant",
 					    [WR_ORDER_BAN] = "ban",
 					    [WR_ORDER_RELEASE] = "release bans"};
-	char text[256];
+	bool automatic = order->verb == WR_ORDER_BAN && order->flags & WR_BAN_AUTOMATIC;
+	bool late = age_ns >= WR_ORDER_RESET_LATE_NS;
+	char text[256] = "a key";
 
-	wr_serve_order_whom(order->target, text, sizeof text);
-	wr_log(age_ns < WR_ORDER_RESET_LATE_NS ? WR_LOG_INFO : WR_LOG_DEBUG,
-	       "redis: from another node: %s %s: %d counters", verbs[order->verb], text, counters);
+	if (automatic && !late && !wr_serve_bans_may_log(loop))
+		return;
+	if (!automatic || wr_settings_keys(wr_loop_settings(loop)) == WEIR_KEYS_TEXT)
+		wr_serve_order_whom(order->target, text, sizeof text);
+	wr_log(late ? WR_LOG_DEBUG : WR_LOG_INFO, "redis: from another node: %s %s: %d counters",
+	       verbs[order->verb], text, counters);
 }
 
 void wr_serve_order_receive(struct wr_loop *loop, const void *bytes, size_t len, uint64_t age_ns,
@@ -111,6 +122,6 @@ void wr_serve_order_receive(struct wr_loop *loop, const void *bytes, size_t len,
 		       "redis: a reset, grant or ban of %s: %s", own ? "this node" : "another node",
 		       rc < 0 ? error.text : "carried out");
 	else
-		log_order(&text.order, age_ns, rc);
+		log_order(loop, &text.order, age_ns, rc);
 	forget_refusals(loop);
 }

@@ -51,7 +51,7 @@ export function bans(context) {
   function row(b) {
     const can = b.address !== null || b.rule !== null;
     return h("tr", { "data-kind": b.shadow ? "shadow" : b.automatic ? "automatic" : "operator" },
-      h("td", {}, h("code", {}, b.key !== null ? visible(b.key, 200) : b.address ?? "a key whose text is not known")), h("td", {}, visible(b.rule ?? "–")), h("td", {}, reason(b)),
+      h("th", { scope: "row" }, h("code", {}, b.key !== null ? visible(b.key, 200) : b.address ?? "a key whose text is not known")), h("td", {}, visible(b.rule ?? "–")), h("td", {}, reason(b)),
       h("td", {}, when(b.since)), h("td", {}, until(b.until)), h("td", {}, can ? h("button", { type: "button", onclick: () => release(b) }, "Release…") : ""));
   }
 

@@ -101,21 +101,23 @@ static void log_order(struct wr_loop *loop, const struct wr_order *order, uint64
 	       verbs[order->verb], text, counters);
 }
 
-void wr_serve_order_receive(struct wr_loop *loop, const void *bytes, size_t len, uint64_t age_ns,
+bool wr_serve_order_receive(struct wr_loop *loop, const void *bytes, size_t len, uint64_t age_ns,
 			    bool own)
 {
+	static struct wr_log_gate gate;
 	struct wr_order_text text;
 	struct weir_error error = {0};
 	uint64_t now_ns = wr_loop_now_ns(loop);
 	int rc;
 
 	if (!wr_order_read(bytes, len, &text)) {
-		wr_log(WR_LOG_WARN, "redis: cannot read a message of another node: that node may "
-				    "run another version of weir");
-		return;
+		wr_log_limited(&gate, WR_LOG_WARN,
+			       "redis: cannot read a message of another node: that node may run "
+			       "another version of weir");
+		return false;
 	}
 	if (!wr_order_end(&text, age_ns, now_ns) || (own && text.order.verb == WR_ORDER_RESET))
-		return;
+		return false;
 	rc = wr_order_apply(wr_loop_engine(loop), &text.order, now_ns, &error);
 	if (rc < 0 || own)
 		wr_log(rc == WEIR_ENOENT || own ? WR_LOG_DEBUG : WR_LOG_WARN,
@@ -124,4 +126,5 @@ void wr_serve_order_receive(struct wr_loop *loop, const void *bytes, size_t len,
 	else
 		log_order(loop, &text.order, age_ns, rc);
 	forget_refusals(loop);
+	return text.order.verb == WR_ORDER_RELEASE;
 }

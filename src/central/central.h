@@ -121,8 +121,10 @@ struct wr_central_host {
 	 * age_ns is the message's age by the clock of Redis. Messages come in the order of the
 	 * Redis stream, beginning with the oldest stored message. `own` is true if this node
 	 * published the message. If two messages contradict each other, the later message wins.
-	 * After a failover a message may come twice. */
-	void (*message)(void *context, const void *bytes, size_t len, uint64_t age_ns, bool own);
+	 * After a failover a message may come twice. Returns true if the call took some
+	 * milliseconds. After a few of these calls, the chief lets its loop do other work before
+	 * it passes further messages. */
+	bool (*message)(void *context, const void *bytes, size_t len, uint64_t age_ns, bool own);
 };
 
 /* Creates *out, and copies `host`. Returns 0, WEIR_EINVAL (invalid options) or WEIR_EMEMORY. May

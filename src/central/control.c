@@ -14,6 +14,7 @@
 #define LISTEN_SOON_NS (5 * WR_MS_NS) /* pause between two reads if there are more messages */
 #define PUBLISH_AGAIN_NS (200 * WR_MS_NS)
 #define READ_AT_ONCE 128u
+#define LONG_AT_ONCE 4u /* maximum number of messages of one read that took long */
 /* Approximate number of messages that the Redis stream keeps. A node that joins the fleet learns
  * the bans that are in force from these messages. */
 #define STREAM_LENGTH "16384"
@@ -75,8 +76,9 @@ static uint64_t age_ns(const struct wr_central_duties *duties)
 	return age_ms > UINT64_MAX / WR_MS_NS ? UINT64_MAX : age_ms * WR_MS_NS;
 }
 
-/* Reads one entry of the Redis stream: [id, [name, value, …]]. */
-static void read_entry(struct wr_central *central, const redisReply *entry)
+/* Reads one entry of the Redis stream: [id, [name, value, …]]. Returns true if its message took
+ * long. */
+static bool read_entry(struct wr_central *central, const redisReply *entry)
 {
 	struct wr_central_duties *duties = &central->duties;
 	struct weir_str id = wr_redis_reply_text(wr_redis_reply_at(entry, 0));
@@ -88,27 +90,29 @@ static void read_entry(struct wr_central *central, const redisReply *entry)
 
 	if (dash == id.len || !wr_redis_number_read(wr_str_first(id, dash), UINT64_MAX, &ms) ||
 	    !wr_redis_number_read(wr_str_from(id, dash + 1), UINT64_MAX, &seq))
-		return;
+		return false;
 	duties->read_ms = ms;
 	duties->read_seq = seq;
 	if (bytes.len == 0 || bytes.len > WR_CENTRAL_MESSAGE_MAX)
-		return;
+		return false;
 	own = wr_str_equal(wr_redis_reply_text(wr_redis_field(fields, "h")),
 			   wr_str(central->holder));
-	central->host.message(central->context, bytes.ptr, bytes.len, age_ns(duties), own);
+	return central->host.message(central->context, bytes.ptr, bytes.len, age_ns(duties), own);
 }
 
+/* The messages behind the last one that was passed to the host are read again soon. */
 static void read_entries(struct wr_central_conn *conn, struct wr_call *call,
 			 const redisReply *reply)
 {
 	struct wr_central *central = conn->central;
 	const redisReply *entries = wr_redis_reply_at(wr_redis_reply_at(reply, 0), 1);
 	size_t count = entries && entries->type == REDIS_REPLY_ARRAY ? entries->elements : 0;
+	size_t done = 0, took_long = 0;
 
 	wr_call_free(central, call);
-	for (size_t i = 0; i < count; i++)
-		read_entry(central, entries->element[i]);
-	if (count >= READ_AT_ONCE)
+	for (; done < count && took_long < LONG_AT_ONCE; done++)
+		took_long += read_entry(central, entries->element[done]);
+	if (count >= READ_AT_ONCE || done < count)
 		central->duties.listen_at_ns = central->mono_ns + LISTEN_SOON_NS;
 	wr_central_wake_at(central, central->duties.listen_at_ns);
 }

@@ -107,8 +107,9 @@ static void print_rule(const struct wr_cli_watch_rule *rule,
 		if (c->would_ban) {
 			wr_number_words(c->would_ban, a);
 			wr_number_words(c->would_banned, b);
-			printf("; would start %s ban%s, which refuse %s requests", a,
-			       c->would_ban == 1 ? "" : "s", b);
+			printf("; would start %s %s %s request%s", a,
+			       c->would_ban == 1 ? "ban, which refuses" : "bans, which refuse", b,
+			       c->would_banned == 1 ? "" : "s");
 		}
 		putchar('\n');
 	}

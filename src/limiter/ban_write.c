@@ -255,15 +255,18 @@ void wr_ask_ban(struct weir_ask *ask, bool admitted)
 
 /* ---- operators and other nodes ---- */
 
-/* Returns the value of the descriptor that is an address, or an empty text. */
-static struct weir_str address_in(const struct weir_target *target, const struct wr_ask_need *need)
+/* Returns the value of the descriptor that is an address, or an empty text. If the rule does not say
+ * which value is the address, an operator means the first one. For an automatic ban of another node
+ * there is none then: the client may have chosen another value of the descriptor, such as a user. */
+static struct weir_str address_in(const struct weir_target *target, const struct wr_ask_need *need,
+				  bool automatic)
 {
 	uint8_t depth = need->rule && need->rule->ban ? need->rule->ban->address_depth : 0;
 	struct wr_ban probe = {0};
 
 	if (depth && depth <= target->count)
 		return target->entries[depth - 1].value;
-	for (size_t i = 0; i < target->count; i++) {
+	for (size_t i = 0; i < target->count && !automatic; i++) {
 		set_address(&probe, target->entries[i].value);
 		if (probe.family)
 			return target->entries[i].value;
@@ -322,7 +325,7 @@ void wr_limiter_ban_set(struct weir_engine *engine, const struct weir_target *ta
 				   &change, now_s);
 	}
 	write_listed(engine, need, &last, order->flags & (WR_BAN_AUTOMATIC | WR_BAN_SHIELD),
-		     address_in(target, need), now_s);
+		     address_in(target, need, order->flags & WR_BAN_AUTOMATIC), now_s);
 	wr_limiter_note_write(engine, target, need, now_s);
 }
 

@@ -3,12 +3,14 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/json_write.h"
+#include "base/utf8.h"
 
 #define GATE_MS 60000 /* a struct wr_log_gate lets one line pass in this time */
 
@@ -62,6 +64,22 @@ static size_t text_line(char *line, size_t cap, enum wr_log_level level, const c
 	return used + 1;
 }
 
+/* Replaces control characters by blanks, also those of two bytes (U+0080 to U+009F): client text
+ * must not begin a line, nor control a terminal. */
+static void blank_controls(char *text)
+{
+	for (size_t left = strlen(text); left;) {
+		size_t len = wr_utf8_len(text, left);
+		uint32_t point = len ? wr_utf8_point(text, len) : 0x80;
+
+		len = len ? len : 1;
+		if (point < ' ' || (point >= 0x7f && point < 0xa0))
+			memset(text, ' ', len);
+		text += len;
+		left -= len;
+	}
+}
+
 void wr_log(enum wr_log_level level, const char *format, ...)
 {
 	/* `line` has room for a text in which JSON escapes each byte. */
@@ -77,9 +95,7 @@ void wr_log(enum wr_log_level level, const char *format, ...)
 	// NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized)
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
-	for (char *c = text; *c; c++)
-		if ((unsigned char)*c < ' ' || *c == 0x7f)
-			*c = ' ';
+	blank_controls(text);
 	len = log_to.json ? json_line(line, sizeof line, level, text)
 			  : text_line(line, sizeof line, level, text);
 	if (write(STDERR_FILENO, line, len) < 0)

@@ -50,14 +50,33 @@ int wr_protect_read_text(struct weir_str text, const char *path, struct wr_prote
 	return 0;
 }
 
-/* Appends the contents of a file to the buffer. Returns 0 or an error. */
-static int read_bytes(const char *path, struct wr_buf *buf, struct weir_error *error)
+/* Opens a regular file. A pipe is refused, because it can be read only once. Without O_NONBLOCK,
+ * open() would wait for the writer of a pipe, and the shield would stop. Returns the file descriptor
+ * or an error. */
+static int open_file(const char *path, struct weir_error *error)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t got = -1;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
 
 	if (fd < 0)
 		return wr_error_errno(error, WEIR_ESYS, "--never: cannot read %s", path);
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+		return fd;
+	close(fd);
+	return wr_error(error, WEIR_EINVAL,
+			"--never: %s is not a regular file; write the networks to a file, which "
+			"the shield reads again when it changes",
+			path);
+}
+
+/* Appends the contents of a file to the buffer. Returns 0 or an error. */
+static int read_bytes(const char *path, struct wr_buf *buf, struct weir_error *error)
+{
+	int fd = open_file(path, error);
+	ssize_t got = -1;
+
+	if (fd < 0)
+		return fd;
 	for (;;) {
 		char *room = wr_buf_reserve(buf, 65536);
 

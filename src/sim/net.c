@@ -386,10 +386,11 @@ static void host_nodes(void *context, uint32_t nodes)
 	weir_fleet_note(node->table, nodes, wr_sim_node_now(node));
 }
 
-static void host_message(void *context, const void *bytes, size_t len, uint64_t age_ns, bool own)
+static bool host_message(void *context, const void *bytes, size_t len, uint64_t age_ns, bool own)
 {
 	(void)own;
 	wr_sim_order_received(((struct wr_sim_client *)context)->node, bytes, len, age_ns);
+	return false;
 }
 
 const struct wr_central_host wr_sim_host = {.open = host_open,

@@ -74,14 +74,15 @@ static void on_nodes(void *context, uint32_t nodes)
 	((struct live *)context)->nodes = nodes;
 }
 
-static void on_message(void *context, const void *bytes, size_t len, uint64_t age_ns, bool own)
+static bool on_message(void *context, const void *bytes, size_t len, uint64_t age_ns, bool own)
 {
 	struct live *live = context;
 
 	assert_true(age_ns < PATIENCE_S * 1000000000ull);
-	if (own)
-		return;
-	snprintf(live->message, sizeof live->message, "%.*s", (int)len, (const char *)bytes);
+	if (!own)
+		snprintf(live->message, sizeof live->message, "%.*s", (int)len,
+			 (const char *)bytes);
+	return false;
 }
 
 static const struct wr_central_host host = {on_open, on_close,  on_dirty, on_wake,

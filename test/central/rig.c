@@ -96,7 +96,7 @@ static void host_nodes(void *context, uint32_t nodes)
 	((struct rig *)context)->nodes_told = nodes;
 }
 
-static void host_message(void *context, const void *bytes, size_t len, uint64_t age_ns, bool own)
+static bool host_message(void *context, const void *bytes, size_t len, uint64_t age_ns, bool own)
 {
 	struct rig *rig = context;
 	size_t at = strlen(rig->messages);
@@ -105,6 +105,7 @@ static void host_message(void *context, const void *bytes, size_t len, uint64_t 
 		 (int)len, (const char *)bytes);
 	rig->message_age_ns = age_ns;
 	wr_central_forget(rig->central, NULL);
+	return len == 4 && memcmp(bytes, "long", len) == 0;
 }
 
 static const struct wr_central_host host = {host_open, host_close,  host_dirty, host_wake_at,

@@ -80,7 +80,7 @@ struct rig {
 	int secrets;
 	uint8_t secret[WR_CENTRAL_SECRET];
 	uint32_t nodes_told;
-	char messages[4096];
+	char messages[4096]; /* the message "long" takes long */
 	uint64_t message_age_ns;
 	struct wr_central_info info_now;
 };

@@ -220,6 +220,34 @@ static void test_messages_received(void **state)
 	rig_free(rig);
 }
 
+/* After four messages that take long, the loop does other work, and reads the rest 5 ms later. */
+static void test_messages_that_take_long(void **state)
+{
+#define LONG(seq)                                                                                  \
+	"*2\r\n$15\r\n1699999860000-" seq                                                          \
+	"\r\n*4\r\n$1\r\nh\r\n$1\r\nx\r\n$1\r\nm\r\n$4\r\nlong\r\n"
+	struct rig *rig = rig_begin(URL);
+
+	(void)state;
+	rig->stream = STREAM "*6\r\n" LONG("0") LONG("1") LONG("2") LONG("3") LONG("4") LONG("5");
+	rig_start(rig, &chief);
+	pass_time(rig, 1 * MS);
+	assert_string_equal(rig->messages, "long;long;long;long;");
+	rig->stream = STREAM "*2\r\n" LONG("4") LONG("5");
+	pass_time(rig, 5 * MS);
+	assert_string_equal(rig->last_xread,
+			    "XREAD COUNT 128 STREAMS weir:1:control 1699999860000-3");
+	assert_string_equal(rig->messages, "long;long;long;long;long;long;");
+	pass_time(rig, 390 * MS);
+	assert_string_equal(rig->last_xread,
+			    "XREAD COUNT 128 STREAMS weir:1:control 1699999860000-3");
+	pass_time(rig, 10 * MS);
+	assert_string_equal(rig->last_xread,
+			    "XREAD COUNT 128 STREAMS weir:1:control 1699999860000-5");
+	rig_free(rig);
+#undef LONG
+}
+
 /* A message of another node is read within 400 ms after it was published. */
 static void test_message_within_400_ms(void **state)
 {
@@ -329,6 +357,7 @@ int main(void)
 		cmocka_unit_test(test_secret_forbidden),
 		cmocka_unit_test(test_secret_after_late_start),
 		cmocka_unit_test(test_messages_received),
+		cmocka_unit_test(test_messages_that_take_long),
 		cmocka_unit_test(test_message_within_400_ms),
 		cmocka_unit_test(test_clock_behind),
 		cmocka_unit_test(test_published),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 
 import pytest
@@ -59,11 +60,11 @@ def ask(serve, name, value, times=1):
     return [answer["admitted"] for answer in answers]
 
 
-def weir(serve, *words, exit_code=0):
+def weir(serve, *words, exit_code=0, locale="C.UTF-8"):
     """Runs a command of weir. Returns what it prints."""
     words = [*words, *tokens.flags(serve.admin_port)]
     ran = subprocess.run([WEIR, *words], capture_output=True, text=True, check=False, timeout=patience(60),
-                         env={**{k: v for k, v in os.environ.items() if not k.startswith("WEIR_")}, "TZ": "UTC"})
+                         env={**{k: v for k, v in os.environ.items() if not k.startswith("WEIR_")}, "TZ": "UTC", "LC_ALL": locale})
     assert ran.returncode == exit_code, (ran.stdout, ran.stderr)
     return ran.stdout + ran.stderr
 
@@ -180,6 +181,47 @@ def test_release_by_rule_and_kind(serve):
     assert call(serve, "/v1/bans/release", {"rule": RULE, "kind": "automatic"}) == {"released": 1}
     assert call(serve, "/v1/bans/release", {"rule": "api/user/365d"}) == {"released": 0}
     assert call(serve, "/v1/bans/release", {"kind": "operator"}) == {"released": 3}
+
+
+# ---- hostile requests and keys ----
+
+@pytest.mark.parametrize("target, body", [
+    ("/v1/bans", None), ("/v1/bans", key("user", "7", **{"for": "1h"})), ("/v1/bans/release", {"all": True})])
+def test_bans_need_a_token_and_refuse_other_origins(serve, target, body):
+    call(serve, "/v1/bans", key("user", "kept", **{"for": "1h"}))
+    raw = json.dumps(body).encode() if body else None
+    method = "POST" if body else "GET"
+    assert fetch(serve.admin_port, method, target, JSON, raw, anonymous=True).status == 401
+    if body:
+        for headers in ({"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
+            assert fetch(serve.admin_port, "POST", target, {**JSON, **headers}, raw).status == 403
+    assert [ban["key"] for ban in call(serve, "/v1/bans")["bans"]] == ["api|user=kept"]
+
+
+@pytest.mark.parametrize("body", [
+    {}, [], {"all": False}, {"all": True, "rule": RULE}, {"address": "192.0.2.1", "domain": "api"}, {"kind": "bare"},
+    {"rule": "x" * 5000}, {"limit": "x", "all": True}, {"domain": "api", "entries": []}, {"everything": True}])
+def test_bad_releases(serve, body):
+    call(serve, "/v1/bans", key("user", "kept", **{"for": "1h"}))
+    call(serve, "/v1/bans/release", body, status=400)
+    assert call(serve, "/v1/bans")["matched"] == 1
+
+
+def test_hostile_keys_are_text(serve):
+    """A key cannot begin a line of the log, nor control a terminal."""
+    hostile = ["\x1b[2J\x1b]0;owned\x07", "a\r\nweir serve: ready", "\x9b31m", "\u202edrow", "\x7f\x08", "日本"]
+    ready = serve.log().count("\nweir serve: ready")
+    for value in hostile:
+        call(serve, "/v1/bans", key("user", value, **{"for": "1h"}))
+        ban_by_rule(serve, value)
+    for locale in ("C.UTF-8", "C"):
+        shown = weir(serve, "ban", "list", locale=locale)
+        assert len(shown.splitlines()) == 1 + 2 * len(hostile)
+        assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", shown), repr(shown)
+    assert "api|user=\\x1b[2J\\x1b]0;owned\\x07" in shown
+    serve.wait_logged("banned api ip=日本 until ")
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", serve.log())
+    assert serve.log().count("\nweir serve: ready") == ready
 
 
 # ---- the command ----

@@ -37,8 +37,8 @@ def two_nodes():
         yield redis, one, two
 
 
-def node(redis, **kwargs):
-    return Node(redis.url(), RULES, http=True, timeout="30s", args=["--memory", "16M"], **kwargs)
+def node(redis, *args, **kwargs):
+    return Node(redis.url(), RULES, http=True, timeout="30s", args=["--memory", "16M", *args], **kwargs)
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +92,22 @@ def test_ban_is_in_force_on_the_other_node(fleet):
     assert ask(two, "192.0.2.1") == [False]
     two.wait_logged("redis: from another node: ban api ip=192.0.2.1: 1 counter")
     one.wait_logged(f"rule {RULE} banned api ip=192.0.2.1 until ")
+
+
+def test_hidden_keys_are_not_logged(clock):
+    """With --keys hidden or hashed, the log of a node does not have the keys that other nodes have banned."""
+    del clock
+    with Redis() as redis, node(redis, "--keys", "hidden") as one, node(redis, "--keys", "hashed") as two:
+        one.wait_up()
+        two.wait_up()
+        ban(one, "192.0.2.77")
+        ban(two, "192.0.2.78")
+        one.wait_logged("redis: from another node: ban a key: 1 counter")
+        two.wait_logged("redis: from another node: ban a key: 1 counter")
+        for serve in (one, two):
+            serve.wait_logged(f"rule {RULE} banned a key until ")
+            assert "192.0.2.7" not in serve.log()
+            assert [(b["key"], b["automatic"]) for b in call(serve, "/v1/bans")["bans"]] == [(None, True)] * 2
 
 
 def test_release_on_the_other_node(fleet):

@@ -24,6 +24,7 @@ from weirtest.orders import Orders
 from weirtest.redis import Redis
 from weirtest.scrape import Metrics
 from weirtest.serve import Serve
+from weirtest.shield import Machines, Shield
 
 SHOTS = env.BUILD / "dashboard"
 
@@ -747,6 +748,48 @@ def test_bans_are_shown_and_released(browser):
         browser.until_text("1 ban released.", "#bans .result")
         browser.until("document.querySelectorAll('#bans tbody tr').length === 0", "the ban to go")
         assert browser.noise() == []
+
+
+@needs("root", "namespaces", "nft")
+def test_state_of_the_shield_is_shown(browser):
+    """The page Key shows what weir shield carries. It marks a ban that weir shield carries, one that only weir shield
+    reads, and one whose key is hostile text."""
+    rules = ("domain: api\nrequests:\n  - descriptor: [{key: ip, from: remote_address}]\ndescriptors:\n  - key: ip\n"
+             "    rate_limit: {unit: year, requests_per_unit: 1, ban: {after: 1, within: 1m, for: 1h, shield: true}}\n"
+             "  - key: user\n    rate_limit: {unit: year, requests_per_unit: 9}\n")
+    with Serve(rules=rules, http=True, admin=True) as serve, Machines() as machines, \
+            Shield(machines.server, table=serve.table) as shield:
+        body = [{"domain": "api", "descriptors": [{"entries": [{"key": "ip", "value": machines.client.address}]}]}] * 2
+        fetch(serve.http_port, "POST", "/v1/check", JSON, json.dumps(body).encode())
+        machines.wait_dropped(shield)
+        shield.add("2001:db8:7::/48", "7d")
+        shield.add("198.51.100.7", "ever")
+        shield.add("127.0.0.0/8", "1h")  # protected
+        body = {"domain": "api", "entries": [{"key": "user", "value": OFFENDER}], "for": "1h"}
+        assert fetch(serve.admin_port, "POST", "/v1/bans", JSON, json.dumps(body).encode()).status == 200
+        shield.wait_state(elements_v4=2, prefixes=1, skipped=1)
+        browser.open(f"http://127.0.0.1:{serve.admin_port}/#/key")
+        live(browser)
+        browser.until_text("weir shield: 3 addresses and networks in the kernel, ", "#bans")
+        browser.until_text("dropped, 1 ban skipped, because the address is protected.", "#bans")
+        assert re.search(r" kernel, [1-9][0-9]* packets? \([1-9].*\) dropped", browser.text("#bans"))
+        rows = {cells[0]: cells for cells in browser.js(
+            "[...document.querySelectorAll('#bans tbody tr')].map((tr) => [...tr.cells].map((td) => td.innerText))")}
+        assert rows[f"api|ip={machines.client.address}"][1:3] == [
+            "api/ip/365d", "automatic, ban 1 within a day, also by weir shield"]
+        assert rows["2001:db8:7::/48"][2] == rows["198.51.100.7"][2] == "operator, only in weir shield"
+        assert rows["198.51.100.7"][4] == "permanently"
+        assert rows[f"api|user={OFFENDER}"][2] == "operator"
+        assert len(rows) == 5
+        assert browser.axe() == []
+        browser.shot(SHOTS / "bans-shield.png", full=True)
+        browser.size(360, 740)
+        browser.until("document.documentElement.scrollWidth <= 360", "no page wider than a phone")
+        browser.shot(SHOTS / "phone-bans-shield.png", full=True)
+        assert browser.noise() == []
+        shield.stop()
+        browser.until_text("weir shield does not run on this table.", "#bans")
+        shield.start()
 
 
 # ---- appearance and accessibility ----

@@ -3,11 +3,13 @@
 import json
 import os
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from weirtest import env, needs, programs, wait_for
+from weirtest import JSON, env, fetch, needs, programs, tokens, wait_for
+from weirtest.serve import Serve
 from weirtest.shield import Machines, Shield
 
 pytestmark = needs("root", "namespaces", "nft")
@@ -117,3 +119,33 @@ def test_rule_without_shield_is_not_carried(machines):
         assert gateway.ask() == [502] * 2 + [429] * 38
         shield.add("198.51.100.7", "1h")
         shield.wait_elements("banned4", "198.51.100.7")
+
+
+def weir_ban(serve, *words):
+    done = subprocess.run([env.WEIR, "ban", *words, *tokens.flags(serve.admin_port)], capture_output=True, text=True,
+                          check=False, timeout=env.patience(60))
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    return done.stdout
+
+
+@pytest.mark.parametrize("release", ["key", "address", "rule"])
+def test_release_lets_packets_pass(machines, release):
+    """weir ban release ends a ban in the table of the service and in the kernel. A ban of weir ban add --shield is carried
+    and released in the same way."""
+    address = machines.client.address
+    words = {"key": ["api", f"ip={address}"], "address": ["--address", "10.213.0.0/24"],
+             "rule": ["--rule", "api/ip/365d"]}[release]
+    with Serve(rules=RULES.replace("SHIELD", "true"), http=True, admin=True) as serve, \
+            Shield(machines.server, table=serve.table) as shield:
+        body = {"domain": "api", "descriptors": [{"entries": [{"key": "ip", "value": address}]}]}
+        answer = fetch(serve.http_port, "POST", "/v1/check", JSON, json.dumps([body] * 5).encode())
+        assert [a["admitted"] for a in json.loads(answer.body)] == [True, True, False, False, False]
+        machines.wait_dropped(shield)
+        assert weir_ban(serve, "release", *words) == "released 1 ban\n"
+        machines.wait_open()
+        shield.wait_state(elements_v4=0)
+        assert weir_ban(serve, "add", "--for", "1h", "--shield", "api", f"ip={address}") == "banned in 1 limit\n"
+        machines.wait_dropped(shield)
+        assert shield.list()["bans"][0]["origin"] == "operator"
+        weir_ban(serve, "release", *words)
+        machines.wait_open()

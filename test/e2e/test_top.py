@@ -214,6 +214,66 @@ def test_without_any_service(busy, tmp_path):
         assert "no difference" not in weir("candidates", "--dir", serve.table)
 
 
+# ---- bans ----
+
+BAN_RULES = """
+domain: api
+descriptors:
+  - key: user
+    rate_limit: {unit: year, requests_per_unit: 1, ban: {after: 2, within: 1h, for: 1h}}
+  - key: quiet
+    shadow_mode: true
+    rate_limit: {unit: year, requests_per_unit: 1, ban: {after: 3, within: 1h, for: 1h}}
+  - key: tried
+    rate_limit:
+      unit: year
+      requests_per_unit: 100
+      candidates:
+        - {unit: year, requests_per_unit: 1, ban: {after: 3, within: 1h, for: 1h}}
+        - {unit: year, requests_per_unit: 2, algorithm: token_bucket}
+  - key: plain
+    rate_limit: {unit: year, requests_per_unit: 1}
+"""
+
+
+@pytest.fixture(scope="module")
+def banning(clock):
+    """A service with 1 ban that refused 3 requests, 2 bans in shadow mode that would have refused 8, and 1 ban of a
+    candidate that would have refused 6."""
+    with Serve(rules=BAN_RULES, resp=True, admin=True) as serve:
+        begin(serve, clock, [("plain", "1")])
+        ask(serve, ("user", "7"), times=6)
+        ask(serve, ("quiet", "1"), times=8)
+        ask(serve, ("quiet", "2"), times=8)
+        ask(serve, ("tried", "1"), times=10)
+        ask(serve, ("plain", "1"), times=5)
+        serve.pass_seconds(clock)
+        yield serve
+
+
+def test_top_shows_bans(banning):
+    none = {"started": 0, "refused": 0, "would_start": 0, "would_refuse": 0}
+    assert reported(banning, "api/user/365d")["bans"] == {**none, "started": 1, "refused": 3}
+    assert reported(banning, "api/quiet/365d")["bans"] == {**none, "would_start": 2, "would_refuse": 8}
+    assert reported(banning, "api/plain/365d")["bans"] is None
+    text = weir("top", "--dir", banning.table)
+    assert_harmless(text)
+    parts = {part.splitlines()[0]: part.splitlines()[1:] for part in text.split("\n\n")}
+    assert parts["api/user/365d"][0] == "  bans: 1 started, 3 requests refused"
+    assert parts["api/quiet/365d"][0] == "  bans: 2 started, 8 requests refused, if the rule were enforced"
+    assert not any("bans:" in line for line in parts["api/plain/365d"])
+
+
+def test_candidates_show_bans(banning):
+    [rule] = json.loads(weir("candidates", "--json", "--dir", banning.table))
+    counts = [(c["limit"], c["would_ban"], c["would_refuse_by_bans"]) for c in rule["candidates"]]
+    assert sorted(counts) == [(1, 1, 6), (2, 0, 0)]
+    lines = weir("candidates", "--dir", banning.table).splitlines()
+    [line] = [line for line in lines if "would start" in line]
+    assert line.startswith("  with fixed_window, 1 per 365d: ")
+    assert line.endswith("; of 10 requests; would start 1 ban, which refuses 6 requests")
+
+
 # ---- candidates and advice ----
 
 def test_candidates(busy):

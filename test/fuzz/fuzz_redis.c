@@ -124,11 +124,12 @@ static void on_nodes(void *context, uint32_t nodes)
 	require(nodes > 0);
 }
 
-static void on_heard(void *context, const void *bytes, size_t len, uint64_t age_ns, bool own)
+static bool on_heard(void *context, const void *bytes, size_t len, uint64_t age_ns, bool own)
 {
 	(void)context, (void)bytes, (void)age_ns, (void)own;
 	require(len > 0 && len <= WR_CENTRAL_MESSAGE_MAX);
 	wr_central_forget(s.central, NULL);
+	return len & 1;
 }
 
 static const struct wr_central_host host = {on_open, on_close,  on_dirty, on_wake,

@@ -375,6 +375,61 @@ static void addresses_and_orders(void **unused)
 	rig_close(&rig);
 }
 
+/* Writes the order of a ban as another node would send it, with these values in its head. Applies it
+ * here, and returns the result, or 0 if the order has ended. */
+static int apply_message(struct rig *rig, const char *descriptor, uint32_t extra, uint64_t left_ns)
+{
+	struct wr_order order = {.verb = WR_ORDER_BAN, .target = whom(rig, descriptor)};
+	uint8_t bytes[WR_BAN_ORDER_BYTES];
+	struct wr_order_text text;
+	size_t len = wr_order_write(&order, NOW_NS, bytes, sizeof bytes);
+
+	memcpy(bytes + 4, &extra, sizeof extra);
+	memcpy(bytes + 8, &left_ns, sizeof left_ns);
+	assert_true(wr_order_read(bytes, len, &text));
+	return wr_order_end(&text, 0, NOW_NS)
+		       ? wr_order_apply(rig->engine, &text.order, NOW_NS, NULL)
+		       : 0;
+}
+
+/* Values of a message that no node of this version sends. */
+static void hostile_messages(void **unused)
+{
+	const char *const address = "remote_address=192.0.2.7";
+	struct wr_ban ban;
+	struct rig rig;
+
+	(void)unused;
+	open_rig(&rig);
+	/* Level 255 and all flags: the ban is neither bare nor in shadow mode. */
+	assert_int_equal(apply_message(&rig, address, UINT32_MAX, 100 * SECOND_NS), 1);
+	assert_int_equal(listed_until(&rig, &ban), NOW_NS + 100 * SECOND_NS);
+	assert_int_equal(ban.flags, WR_BAN_AUTOMATIC | WR_BAN_SHIELD);
+	assert_int_equal(ban.level, 255);
+	/* The next ban has level 255 too, and lasts the maximum: 24 hours. */
+	move(&rig, 100 * SECOND_NS);
+	refuse(&rig, address, 2);
+	assert_int_equal(counter_at(&rig, address).ban_level, 255);
+	assert_int_equal(counter_at(&rig, address).banned_until_ns, rig.now_ns + DAY_NS);
+	/* A time that does not fit into 63 bits is no order. */
+	ban_until(&rig, address, 0);
+	assert_int_equal(apply_message(&rig, address, 0, (uint64_t)INT64_MAX + 1), 0);
+	assert_int_equal(listed_until(&rig, &ban), 0);
+	/* 292 years: the ban never ends, because the table counts seconds until the year 2106. */
+	assert_int_equal(apply_message(&rig, address, WR_BAN_AUTOMATIC, INT64_MAX), 1);
+	assert_true(listed_until(&rig, &ban) > 0);
+	assert_int_equal(ban.until_s, WR_FOR_GOOD);
+	/* Time 0 ends a ban. */
+	assert_int_equal(apply_message(&rig, address, UINT32_MAX, 0), 1);
+	assert_int_equal(listed_until(&rig, &ban), 0);
+	/* The rule here has no `ban`, so a value that looks like an address may be the client's. */
+	assert_int_equal(apply_message(&rig, "plain=192.0.2.7", UINT32_MAX, HOUR_NS), 1);
+	assert_int_equal(listed_until(&rig, &ban), NOW_NS + HOUR_NS);
+	assert_int_equal(ban.family, 0);
+	assert_int_equal(ban.flags, WR_BAN_AUTOMATIC);
+	rig_close(&rig);
+}
+
 static void operators_use_the_shield(void **unused)
 {
 	struct weir_ban_opts opts = {
@@ -509,6 +564,7 @@ int main(void)
 		cmocka_unit_test(candidates_count_bans),
 		cmocka_unit_test(several_limits),
 		cmocka_unit_test(addresses_and_orders),
+		cmocka_unit_test(hostile_messages),
 		cmocka_unit_test(operators_use_the_shield),
 		cmocka_unit_test(long_descriptors),
 		cmocka_unit_test(clock_steps_back),

@@ -2,6 +2,7 @@
 #include "shield_test.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "shield/lists.h"
@@ -64,6 +65,27 @@ static void test_option_has_networks_and_files(void **state)
 	wr_protect_list_free(&list);
 }
 
+/* A pipe without a writer does not stop the shield. */
+static void test_pipe_is_refused(void **state)
+{
+	char path[] = "/tmp/weir-lists-XXXXXX";
+	struct wr_text_list values = {.count = 1, .items = {path}};
+	struct wr_protect_list list = {0};
+	struct weir_error error;
+
+	(void)state;
+	assert_non_null(mkdtemp(path));
+	assert_int_equal(wr_protect_read_option(&values, "--never", true, &list, &error),
+			 WEIR_EINVAL);
+	rmdir(path);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	assert_int_equal(wr_protect_read_option(&values, "--never", true, &list, &error),
+			 WEIR_EINVAL);
+	unlink(path);
+	assert_non_null(strstr(error.text, " is not a regular file; "));
+	assert_int_equal(list.count, 0);
+}
+
 static void test_word_that_is_no_network(void **state)
 {
 	struct wr_text_list values = {.count = 1, .items = {"cdn.txt"}};
@@ -115,6 +137,7 @@ int main(void)
 		cmocka_unit_test(test_file),
 		cmocka_unit_test(test_error_names_file_and_line),
 		cmocka_unit_test(test_option_has_networks_and_files),
+		cmocka_unit_test(test_pipe_is_refused),
 		cmocka_unit_test(test_word_that_is_no_network),
 		cmocka_unit_test(test_allowed_addresses_of_rules),
 	};

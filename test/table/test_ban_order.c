@@ -195,6 +195,76 @@ static void handed_over(void **unused)
 	table_drop(fresh);
 }
 
+/* ---- the number of published orders, and the place in the stream ---- */
+
+static struct ring_words {
+	uint64_t next, published, place_ms, place_seq, place_fleet;
+} * words_of(struct weir_table *table)
+{
+	return (struct ring_words *)wr_section(table, WR_SECTION_BAN_ORDERS);
+}
+
+static void published_only_rises(void **unused)
+{
+	struct weir_table *table = ring_open();
+
+	(void)unused;
+	assert_int_equal(wr_ban_orders_room(table), SLOTS);
+	assert_int_equal(wr_ban_orders_published(table), 0);
+	wr_ban_orders_set_published(table, 5);
+	assert_int_equal(wr_ban_orders_published(table), 5);
+	wr_ban_orders_set_published(table, 4);
+	assert_int_equal(wr_ban_orders_published(table), 5);
+	wr_ban_orders_set_published(table, 6);
+	assert_int_equal(words_of(table)->published, 6);
+	table_drop(table);
+}
+
+/* A damaged number lies behind the last order. A reader that begins there reads the orders that are
+ * appended from then on. */
+static void damaged_published(void **unused)
+{
+	struct weir_table *table = ring_open();
+	uint8_t bytes[WR_BAN_ORDER_BYTES];
+	uint64_t at, lost = 0;
+
+	(void)unused;
+	append(table, 0);
+	words_of(table)->published = UINT64_MAX;
+	at = wr_ban_orders_published(table);
+	assert_int_equal(wr_ban_order_read(table, &at, &lost, bytes), 0);
+	assert_int_equal(at, 1);
+	append(table, 1);
+	assert_read(table, &at, &lost, 1);
+	assert_int_equal(lost, 0);
+	/* A damaged number of the next order: the missing orders count as lost, within one call for each
+	 * order of the ring. */
+	words_of(table)->next = UINT64_MAX - 1;
+	for (unsigned i = 0; i <= SLOTS * WR_BAN_ORDER_PATIENCE && at < UINT64_MAX - 1; i++)
+		assert_int_equal(wr_ban_order_read(table, &at, &lost, bytes), 0);
+	assert_true(at == UINT64_MAX - 1);
+	assert_true(lost == UINT64_MAX - 3);
+	table_drop(table);
+}
+
+static void place_is_kept(void **unused)
+{
+	struct wr_ban_place place = {.fleet = 7, .ms = 1794787200123, .seq = 4};
+	struct weir_table *table = ring_open();
+
+	(void)unused;
+	assert_int_equal(wr_ban_place_read(table).fleet, 0);
+	wr_ban_place_write(table, place);
+	place = wr_ban_place_read(table);
+	assert_int_equal(place.fleet, 7);
+	assert_int_equal(place.ms, 1794787200123);
+	assert_int_equal(place.seq, 4);
+	/* The service was killed while it wrote the place. */
+	words_of(table)->place_fleet = 0;
+	assert_int_equal(wr_ban_place_read(table).fleet, 0);
+	table_drop(table);
+}
+
 static void no_section(void **unused)
 {
 	static const uint64_t sizes[] = {0, 8, 64, 575};
@@ -209,6 +279,11 @@ static void no_section(void **unused)
 		assert_false(wr_ban_order_append(table, bytes, 8));
 		assert_int_equal(wr_ban_order_end(table), 0);
 		assert_int_equal(wr_ban_order_read(table, &at, &lost, bytes), 0);
+		assert_int_equal(wr_ban_orders_room(table), 0);
+		wr_ban_orders_set_published(table, 3);
+		assert_int_equal(wr_ban_orders_published(table), 0);
+		wr_ban_place_write(table, (struct wr_ban_place){1, 2, 3});
+		assert_int_equal(wr_ban_place_read(table).fleet, 0);
 	}
 	assert_int_equal(lost, 0);
 	table_drop(table);
@@ -303,8 +378,10 @@ int main(void)
 		cmocka_unit_test(appended_and_read),    cmocka_unit_test(overwritten),
 		cmocka_unit_test(reader_after_the_end), cmocka_unit_test(killed_writer),
 		cmocka_unit_test(carried_over),         cmocka_unit_test(carried_over_in_part),
-		cmocka_unit_test(handed_over),          cmocka_unit_test(no_section),
-		cmocka_unit_test(random_bytes),         cmocka_unit_test(several_processes),
+		cmocka_unit_test(handed_over),          cmocka_unit_test(published_only_rises),
+		cmocka_unit_test(damaged_published),    cmocka_unit_test(place_is_kept),
+		cmocka_unit_test(no_section),           cmocka_unit_test(random_bytes),
+		cmocka_unit_test(several_processes),
 	};
 
 	return cmocka_run_group_tests(tests, folder_make, folder_drop);

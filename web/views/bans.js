@@ -13,6 +13,8 @@ function reason(b) {
   return `${b.shadow ? "shadow, not in force: " : ""}${who}${b.shield ? ", also by weir shield" : ""}`;
 }
 
+const some = (n, one, more) => n && `${count(n)} ${n === 1 ? one : more}`;
+
 // The body of a request that releases the ban. A ban whose address is not known is released with its rule and kind.
 function selection(b) {
   const kind = b.shadow ? "shadow" : b.automatic ? "automatic" : "operator";
@@ -21,8 +23,8 @@ function selection(b) {
 
 function shieldText(s) {
   if (!s) return "weir shield does not run on this table.";
-  const left = [s.skipped && `${count(s.skipped)} bans skipped, because their address is protected`, s.left_out && `${count(s.left_out)} left out, because a set is full`, s.failures && `${count(s.failures)} changes failed`].filter(Boolean);
-  return `weir shield: ${count(s.elements_v4 + s.elements_v6 + s.prefixes)} addresses and networks in the kernel, ${count(s.packets)} packets (${bytes(s.bytes)}) dropped${left.length ? `, ${left.join(", ")}` : ""}.`;
+  const left = [some(s.skipped, "ban skipped, because the address is protected", "bans skipped, because the addresses are protected"), some(s.left_out, "ban left out, because a set is full", "bans left out, because a set is full"), some(s.failures, "change failed", "changes failed")].filter(Boolean);
+  return `weir shield: ${count(s.elements_v4 + s.elements_v6 + s.prefixes)} addresses and networks in the kernel, ${some(s.packets, "packet", "packets") || "no packets"} (${bytes(s.bytes)}) dropped${left.length ? `, ${left.join(", ")}` : ""}.`;
 }
 
 export function bans(context) {
@@ -49,7 +51,7 @@ export function bans(context) {
   function row(b) {
     const can = b.address !== null || b.rule !== null;
     return h("tr", { "data-kind": b.shadow ? "shadow" : b.automatic ? "automatic" : "operator" },
-      h("td", {}, h("code", {}, b.key !== null ? visible(b.key, 200) : b.address ?? "a key whose text is not known")), h("td", {}, visible(b.rule ?? "–")), h("td", {}, reason(b)),
+      h("th", { scope: "row" }, h("code", {}, b.key !== null ? visible(b.key, 200) : b.address ?? "a key whose text is not known")), h("td", {}, visible(b.rule ?? "–")), h("td", {}, reason(b)),
       h("td", {}, when(b.since)), h("td", {}, until(b.until)), h("td", {}, can ? h("button", { type: "button", onclick: () => release(b) }, "Release…") : ""));
   }
 

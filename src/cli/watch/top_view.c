@@ -365,7 +365,7 @@ static void put_keys(const struct wr_cli_watch *watch, const struct wr_cli_top_l
 	size_t refusals = read_keys(watch, rule->stat.slot, WEIR_TOP_REFUSED, refused, look->keys);
 	size_t half = look->columns / 2;
 
-	if (hots == 0 && rule->cost.size == 0 && !look->live)
+	if (hots == 0 && rule->cost.size == 0 && rule->bans.size == 0 && !look->live)
 		return;
 	wr_buf_add_char(page, '\n');
 	put_text(page, look, rule->stat.rule, look->columns - 1);

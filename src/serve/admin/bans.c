@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "serve/admin/bans.h"
 #include "serve/fleet/redis.h"
+#include "serve/open.h"
 #include "serve/service.h"
 #include "wire/check/json.h"
 
@@ -48,10 +49,9 @@ static int read_query(const struct wr_serve_http_request *request,
 	const char *address = wr_serve_http_argument(request, "address");
 	const char *after = wr_serve_http_argument(request, "after");
 	const char *count = wr_serve_http_argument(request, "count");
-	const char *keys = wr_loop_settings(request->server->loop)->keys;
 
 	query->count = WR_ADMIN_BANS_PAGE;
-	query->hidden = keys && strcmp(keys, "text") != 0;
+	query->hidden = wr_settings_keys(wr_loop_settings(request->server->loop)) != WEIR_KEYS_TEXT;
 	if (kind && !wr_release_kind(&query->which, wr_str(kind)))
 		return bad_argument(problem, "kind", "automatic, operator or shadow");
 	if (rule && read_rule(rule, query) != 0)

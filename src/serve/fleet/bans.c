@@ -13,6 +13,7 @@
 #include "net/log.h"
 #include "serve/fleet/redis.h"
 #include "serve/loop.h"
+#include "serve/open.h"
 #include "serve/service.h"
 #include "table/ban.h"
 #include "table/ban_order.h"
@@ -48,8 +49,7 @@ bool wr_serve_bans_may_log(struct wr_loop *loop)
 
 static void log_ban(struct wr_loop *loop, const struct wr_order_text *text)
 {
-	const char *keys = wr_loop_settings(loop)->keys;
-	bool hidden = keys && strcmp(keys, "text") != 0;
+	bool hidden = wr_settings_keys(wr_loop_settings(loop)) != WEIR_KEYS_TEXT;
 	struct weir_str rule = text->target.limit;
 	char whom[256], until[32], level[48] = "";
 	time_t end_s = (time_t)((wr_loop_now_ns(loop) + text->left_ns) / WR_SECOND_NS);

@@ -7,9 +7,12 @@
 #include "base/str.h"
 #include "limiter/text.h"
 #include "net/log.h"
-#include "serve/loop.h"
+#include "serve/fleet/bans.h"
 #include "serve/fleet/redis.h"
+#include "serve/loop.h"
+#include "serve/open.h"
 #include "serve/service.h"
+#include "table/ban.h"
 
 /* Makes every loop forget the refusals of Redis. A loop remembers a refusal for up to a second, but
  * an order of an operator can end the refusal sooner. */
@@ -77,40 +80,51 @@ void wr_serve_order_whom(const struct weir_target *target, char *text, size_t ca
 	text[wr_limiter_text_fits(&out) ? out.len : out.cap] = '\0';
 }
 
-static void log_order(const struct wr_order *order, uint64_t age_ns, int counters)
+/* An automatic ban is logged as in bans.c: at most WR_BAN_LOG_LINES in a minute, and its key only
+ * with --keys text. */
+static void log_order(struct wr_loop *loop, const struct wr_order *order, uint64_t age_ns,
+		      int counters)
 {
 	static const char *const verbs[] = {[WR_ORDER_RESET] = "reset",
 					    [WR_ORDER_GRANT] = "grant",
 					    [WR_ORDER_BAN] = "ban",
 					    [WR_ORDER_RELEASE] = "release bans"};
-	char text[256];
+	bool automatic = order->verb == WR_ORDER_BAN && order->flags & WR_BAN_AUTOMATIC;
+	bool late = age_ns >= WR_ORDER_RESET_LATE_NS;
+	char text[256] = "a key";
 
-	wr_serve_order_whom(order->target, text, sizeof text);
-	wr_log(age_ns < WR_ORDER_RESET_LATE_NS ? WR_LOG_INFO : WR_LOG_DEBUG,
-	       "redis: from another node: %s %s: %d counters", verbs[order->verb], text, counters);
+	if (automatic && !late && !wr_serve_bans_may_log(loop))
+		return;
+	if (!automatic || wr_settings_keys(wr_loop_settings(loop)) == WEIR_KEYS_TEXT)
+		wr_serve_order_whom(order->target, text, sizeof text);
+	wr_log(late ? WR_LOG_DEBUG : WR_LOG_INFO, "redis: from another node: %s %s: %d counters",
+	       verbs[order->verb], text, counters);
 }
 
-void wr_serve_order_receive(struct wr_loop *loop, const void *bytes, size_t len, uint64_t age_ns,
+bool wr_serve_order_receive(struct wr_loop *loop, const void *bytes, size_t len, uint64_t age_ns,
 			    bool own)
 {
+	static struct wr_log_gate gate;
 	struct wr_order_text text;
 	struct weir_error error = {0};
 	uint64_t now_ns = wr_loop_now_ns(loop);
 	int rc;
 
 	if (!wr_order_read(bytes, len, &text)) {
-		wr_log(WR_LOG_WARN, "redis: cannot read a message of another node: that node may "
-				    "run another version of weir");
-		return;
+		wr_log_limited(&gate, WR_LOG_WARN,
+			       "redis: cannot read a message of another node: that node may run "
+			       "another version of weir");
+		return false;
 	}
 	if (!wr_order_end(&text, age_ns, now_ns) || (own && text.order.verb == WR_ORDER_RESET))
-		return;
+		return false;
 	rc = wr_order_apply(wr_loop_engine(loop), &text.order, now_ns, &error);
 	if (rc < 0 || own)
 		wr_log(rc == WEIR_ENOENT || own ? WR_LOG_DEBUG : WR_LOG_WARN,
 		       "redis: a reset, grant or ban of %s: %s", own ? "this node" : "another node",
 		       rc < 0 ? error.text : "carried out");
 	else
-		log_order(&text.order, age_ns, rc);
+		log_order(loop, &text.order, age_ns, rc);
 	forget_refusals(loop);
+	return text.order.verb == WR_ORDER_RELEASE;
 }

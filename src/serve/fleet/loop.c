@@ -78,11 +78,11 @@ static void on_nodes(void *context, uint32_t nodes)
 	weir_fleet_note(wr_loop_table(self->loop), nodes, wr_loop_now_ns(self->loop));
 }
 
-static void on_order(void *context, const void *bytes, size_t len, uint64_t age_ns, bool own)
+static bool on_order(void *context, const void *bytes, size_t len, uint64_t age_ns, bool own)
 {
 	struct wr_serve_redis_loop *self = context;
 
-	wr_serve_order_receive(self->loop, bytes, len, age_ns, own);
+	return wr_serve_order_receive(self->loop, bytes, len, age_ns, own);
 }
 
 static const struct wr_central_host host = {.open = wr_serve_redis_link_open,

@@ -209,8 +209,8 @@ void wr_serve_order_whom(const struct weir_target *target, char *text, size_t ca
  * node, which has already carried it out. This node carries the order out again, because an older
  * order of another node can have arrived in between, and all nodes must carry out orders in the
  * sequence of Redis. But a reset of this node is not repeated: that would delete what was counted
- * since. */
-void wr_serve_order_receive(struct wr_loop *loop, const void *bytes, size_t len, uint64_t age_ns,
+ * since. Returns true if the order took some milliseconds, because it read the whole list of bans. */
+bool wr_serve_order_receive(struct wr_loop *loop, const void *bytes, size_t len, uint64_t age_ns,
 			    bool own);
 
 #endif

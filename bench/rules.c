@@ -327,17 +327,18 @@ static const char ban_rules[] =
 	"descriptors:\n"
 	"- {key: admit, rate_limit: {unit: minute, requests_per_unit: 60000000}}\n"
 	"- {key: admit_ban, rate_limit: {unit: minute, requests_per_unit: 60000000,\n"
-	"   ban: {after: 10000, within: 1s, for: 10m}}}\n"
+	"   ban: {after: 50, within: 1s, for: 10m}}}\n"
 	"- {key: refuse, rate_limit: {unit: minute, requests_per_unit: 0}}\n"
 	"- {key: refuse_ban, rate_limit: {unit: minute, requests_per_unit: 0,\n"
-	"   ban: {after: 10000, within: 1s, for: 10m}}}\n"
+	"   ban: {after: 50, within: 1s, for: 10m}}}\n"
 	"- {key: banned, rate_limit: {unit: minute, requests_per_unit: 0,\n"
 	"   ban: {after: 1, within: 1s, for: 300d, max: 300d}}}\n";
 
 #define KINDS 5
 #define KEYS 1000u
+#define BAN_TICK_NS 25000u /* 40 requests per second and key */
 
-/* Measures decisions on 1,000 keys in turn, so that no key gets 10,000 refusals within a second.
+/* Measures decisions on 1,000 keys in turn, so that no key gets 50 refusals within a second.
  * Returns the ns per decision. */
 static double ban_ns(struct work *work, const char *rule, uint32_t count)
 {
@@ -351,7 +352,7 @@ static double ban_ns(struct work *work, const char *rule, uint32_t count)
 		struct weir_ask *ask;
 
 		put_digits(value, i % KEYS);
-		work->now_ns += TICK_NS;
+		work->now_ns += BAN_TICK_NS;
 		weir_ask_init(memory, sizeof memory, work->engine, WR_STR("api"), &ask);
 		weir_ask_add(ask, &entry, 1, NULL, 1);
 		if (weir_ask_decide(ask, work->now_ns) != wanted)

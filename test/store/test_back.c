@@ -201,7 +201,7 @@ static void bans_and_grants_change_no_counter(void **state)
 	for (int ban = 0; ban < 2; ban++)
 		for (uint32_t until_s = now_s + 100;; until_s = 0) {
 			struct wr_override_change change = {
-				ban, !ban, {until_s, until_s, 5}, false};
+				.ban = ban, .grant = !ban, .to = {until_s, until_s, 5}};
 
 			wr_override_change(table, key, algorithm, &change, now_s);
 			d = give_back(table, &limit, "banned", 1, first.charged_ns, T0);

@@ -224,7 +224,9 @@ bool wr_ban_write(struct weir_table *table, const struct wr_ban *ban, uint32_t n
 	bool done = false;
 
 	wr_assert_magic(table, WR_TABLE_MAGIC);
-	wr_assert(is_sound(ban));
+	/* A text of another node or of a client may have led to this ban. */
+	if (!is_sound(ban))
+		return false;
 	to_words(ban, words);
 	head = (struct wr_pair){tag, (uint64_t)now_s << 32 | checksum_of(tag, words)};
 	for (unsigned i = 0; i < TRIES && tag != 0 && !done; i++) {
@@ -329,6 +331,15 @@ uint64_t wr_ban_rule_hash(struct weir_str name)
 	uint64_t hash = XXH3_64bits(name.ptr, name.len);
 
 	return hash ? hash : 1;
+}
+
+void wr_ban_set_address(struct wr_ban *ban, const struct wr_address *address, unsigned bits)
+{
+	bool v4 = wr_address_is_v4(address);
+
+	ban->family = v4 ? 4 : 6;
+	ban->prefix_bits = (uint8_t)bits;
+	memcpy(ban->address, address->bytes + (v4 ? 12 : 0), v4 ? 4 : 16);
 }
 
 struct wr_key wr_ban_bare_key(const struct weir_table *table, const uint8_t address[16],

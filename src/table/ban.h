@@ -19,6 +19,7 @@
 
 #include <weir/rules.h>
 
+#include "base/address.h"
 #include "table/table.h"
 
 enum wr_ban_flags {
@@ -44,13 +45,17 @@ struct wr_ban {
 /* Returns the hash that identifies a rule's name in statistics. */
 uint64_t wr_ban_rule_hash(struct weir_str name);
 
+/* Sets the address of the ban. `bits` is the length of the prefix, as wr_address_prefix_parse() sets
+ * it. */
+void wr_ban_set_address(struct wr_ban *ban, const struct wr_address *address, unsigned bits);
+
 /* Returns the key of a bare ban. */
 struct wr_key wr_ban_bare_key(const struct weir_table *table, const uint8_t address[16],
 			      unsigned family, unsigned prefix_bits);
 
-/* Writes the ban of ban->key to the list. An earlier ban of this key is replaced. Returns false and
- * raises the tally `ban_unlisted` if the list has no room: no entry near the key's place is free or
- * has ended. */
+/* Writes the ban of ban->key to the list. An earlier ban of this key is replaced. Returns false if
+ * the family or the length of the prefix is invalid. Returns false and raises the tally
+ * `ban_unlisted` if the list has no room: no entry near the key's place is free or has ended. */
 bool wr_ban_write(struct weir_table *table, const struct wr_ban *ban, uint32_t now_s);
 
 /* Copies the ban of the key. Returns false if the list has no ban of the key in force. */

@@ -107,6 +107,22 @@ def test_shield_needs_an_address(serve):
     assert (bans["api|user=8"]["shield"], bans["api|user=8"]["address"]) == (False, None)
 
 
+def test_ipv4_address_in_ipv6(serve):
+    """nginx writes an IPv4 client this way if its socket is for IPv4 and IPv6."""
+    ban_by_rule(serve, "::ffff:10.1.2.3")
+    assert weir_ban(serve, "add", "--for", "1h", "--shield", "api", "ip=::ffff:10.0.0.9") == "banned in 1 limit\n"
+    listed = {b["key"]: b for b in call(serve, "/v1/bans")["bans"]}
+    assert listed["api|ip=::ffff:10.1.2.3"]["address"] == "10.1.2.3"
+    assert (listed["api|ip=::ffff:10.0.0.9"]["address"], listed["api|ip=::ffff:10.0.0.9"]["shield"]) == ("10.0.0.9", True)
+    assert weir_ban(serve, "release", "--address", "10.0.0.0/8") == "released 2 bans\n"
+
+
+def test_value_that_is_no_whole_address(serve):
+    """The rule has whole addresses, so a client that chooses a prefix bans only its own value."""
+    ban_by_rule(serve, "10.77.0.5/8")
+    assert [(b["key"], b["address"]) for b in call(serve, "/v1/bans")["bans"]] == [("api|ip=10.77.0.5/8", None)]
+
+
 def test_shadow_ban_refuses_nothing(serve):
     assert ask(serve, "quiet", "1", times=3) == [True, True, True]
     [ban] = call(serve, "/v1/bans?kind=shadow")["bans"]

@@ -159,6 +159,23 @@ static void full_list(void **unused)
 	table_drop(table);
 }
 
+/* A ban whose fields are invalid is not written. */
+static void unsound_bans(void **unused)
+{
+	static const uint8_t bad[][2] = {{4, 33}, {4, 128}, {6, 129}, {0, 1}, {5, 0}};
+	struct weir_table *table = table_open("unsound", MIB, 0);
+	struct wr_ban ban = ban_nth(7, NOW_S + 10);
+
+	(void)unused;
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		ban.family = bad[i][0];
+		ban.prefix_bits = bad[i][1];
+		assert_false(wr_ban_write(table, &ban, NOW_S));
+	}
+	assert_int_equal(listed(table, NOW_S), 0);
+	table_drop(table);
+}
+
 /* A cell whose words do not fit its checksum is no ban. Its own key can write it at once, another
  * key after a minute. */
 static void torn_cells(void **unused)
@@ -401,6 +418,7 @@ int main(void)
 		cmocka_unit_test(written_read_and_forgotten),
 		cmocka_unit_test(two_cells_of_a_key),
 		cmocka_unit_test(full_list),
+		cmocka_unit_test(unsound_bans),
 		cmocka_unit_test(torn_cells),
 		cmocka_unit_test(random_bytes),
 		cmocka_unit_test(no_section),

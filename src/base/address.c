@@ -125,6 +125,9 @@ enum wr_address_prefix_error wr_address_prefix_parse(struct weir_str text,
 	struct wr_address low = range->low;
 
 	fill_bits(&range->low, number + 128 - all, false);
+	/* ::ffff:10.0.0.0/104 is 10.0.0.0/8. A shorter prefix than /96 has other addresses too. */
+	if (wr_address_is_v4(&range->low))
+		*bits = number + 32 - all;
 	return memcmp(&low, &range->low, sizeof low) ? WR_ADDRESS_PREFIX_HOST_BITS
 						     : WR_ADDRESS_PREFIX_OK;
 }

@@ -48,7 +48,9 @@ enum wr_address_prefix_error {
 };
 
 /* Reads a prefix such as "10.0.0.0/8", or an address such as "::1" or "192.0.2.7". Sets *range and
- * the prefix length *bits. */
+ * the prefix length *bits: at most 32 if range->low is an IPv4 address, and otherwise at most 128. The
+ * prefix ::ffff:10.0.0.0/104 is 10.0.0.0/8. A prefix of ::ffff:0:0 that is shorter than /96 is an IPv6
+ * prefix. */
 enum wr_address_prefix_error
 wr_address_prefix_parse(struct weir_str text, struct wr_address_range *range, unsigned *bits);
 

@@ -194,6 +194,18 @@ static void add_row(struct wr_cli_columns *table, const json_t *ban)
 	add_flags(table, ban);
 }
 
+/* Prints a note if bans are in force that are not in the list. */
+static void note_unlisted(const json_t *answer)
+{
+	uint64_t count = (uint64_t)wr_cli_client_number(answer, "unlisted");
+
+	if (count)
+		printf("%llu ban%s in force, but not in the list, which is full: weir ban release "
+		       "--all ends %s\n",
+		       (unsigned long long)count, count == 1 ? " is" : "s are",
+		       count == 1 ? "it" : "them");
+}
+
 static void print_list(const json_t *list)
 {
 	uint64_t matched = (uint64_t)wr_cli_client_number(list, "matched");
@@ -204,6 +216,7 @@ static void print_list(const json_t *list)
 
 	if (json_array_size(bans) == 0) {
 		puts("no bans");
+		note_unlisted(list);
 		return;
 	}
 	wr_cli_columns_begin(&table, wr_cli_show_setup(), "KEY", "RULE", "SINCE", "UNTIL", "#LEVEL",
@@ -215,6 +228,7 @@ static void print_list(const json_t *list)
 	if (matched > i)
 		printf("%zu of %llu bans; --count %llu lists all\n", i, (unsigned long long)matched,
 		       (unsigned long long)matched);
+	note_unlisted(list);
 }
 
 static int list_bans(void)
@@ -312,6 +326,7 @@ static int release_bans(void)
 		printf("released %lld ban%s\n", (long long)released, released == 1 ? "" : "s");
 	else
 		puts("there is no such ban on this machine");
+	note_unlisted(answer);
 	json_decref(answer);
 	return code;
 }

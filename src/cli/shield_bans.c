@@ -39,7 +39,6 @@ static int read_address(const char *text, struct wr_ban *ban)
 {
 	struct wr_address_range range;
 	unsigned bits;
-	bool v4;
 
 	switch (wr_address_prefix_parse(wr_str(text), &range, &bits)) {
 	case WR_ADDRESS_PREFIX_OK:
@@ -53,13 +52,8 @@ static int read_address(const char *text, struct wr_ban *ban)
 	}
 	if (bits == 0)
 		return wr_cli_usage("shield", "'%s' is every address", text);
-	v4 = wr_address_is_v4(&range.low);
-	*ban = (struct wr_ban){
-		.family = v4 ? 4 : 6,
-		.prefix_bits = (uint8_t)bits,
-		.flags = WR_BAN_BARE | WR_BAN_SHIELD,
-	};
-	memcpy(ban->address, range.low.bytes + (v4 ? 12 : 0), v4 ? 4 : 16);
+	*ban = (struct wr_ban){.flags = WR_BAN_BARE | WR_BAN_SHIELD};
+	wr_ban_set_address(ban, &range.low, bits);
 	return 0;
 }
 

@@ -13,21 +13,29 @@
 
 /* ---- the list of bans ---- */
 
-static void set_address(struct wr_ban *ban, struct weir_str text)
+/* Returns whether an automatic ban may have this prefix. If the key contains whole addresses, a
+ * prefix is a value that no correct client sends. */
+static bool is_client(unsigned family, unsigned bits, const struct wr_rules_ban *rule)
+{
+	bool v4 = family == 4;
+
+	if (bits == (v4 ? 32 : 128))
+		return true;
+	return !rule->whole_address && bits >= (v4 ? WR_BAN_V4_BITS_LEAST : WR_BAN_V6_BITS_LEAST);
+}
+
+/* Sets the address of the ban. If the text is not the address of a client, the ban gets none. `rule`
+ * is the `ban` of the rule for an automatic ban, and NULL for the ban of an operator. */
+static void set_address(struct wr_ban *ban, struct weir_str text, const struct wr_rules_ban *rule)
 {
 	struct wr_address_range range;
 	unsigned bits;
 
-	if (text.len == 0 || wr_address_prefix_parse(text, &range, &bits) == WR_ADDRESS_PREFIX_BAD)
+	if (text.len == 0 || wr_address_prefix_parse(text, &range, &bits) != WR_ADDRESS_PREFIX_OK ||
+	    bits == 0)
 		return;
-	if (wr_address_is_v4(&range.low)) {
-		ban->family = 4;
-		memcpy(ban->address, range.low.bytes + 12, 4);
-	} else {
-		ban->family = 6;
-		memcpy(ban->address, range.low.bytes, 16);
-	}
-	ban->prefix_bits = (uint8_t)bits;
+	if (!rule || is_client(wr_address_is_v4(&range.low) ? 4 : 6, bits, rule))
+		wr_ban_set_address(ban, &range.low, bits);
 }
 
 /* Removes the shield from a ban without an address. */
@@ -49,7 +57,7 @@ static void write_listed(struct weir_engine *engine, const struct wr_ask_need *n
 	/* A ban in shadow mode has its own entry, next to that of a real ban of the key. */
 	if (flags & WR_BAN_SHADOW)
 		ban.key.tag = ~ban.key.tag;
-	set_address(&ban, address);
+	set_address(&ban, address, flags & WR_BAN_AUTOMATIC && need->rule ? need->rule->ban : NULL);
 	ban.flags = flags_with(&ban, flags);
 	wr_ban_write(engine->table, &ban, now_s);
 }
@@ -267,7 +275,7 @@ static struct weir_str address_in(const struct weir_target *target, const struct
 	if (depth && depth <= target->count)
 		return target->entries[depth - 1].value;
 	for (size_t i = 0; i < target->count && !automatic; i++) {
-		set_address(&probe, target->entries[i].value);
+		set_address(&probe, target->entries[i].value, NULL);
 		if (probe.family)
 			return target->entries[i].value;
 	}

@@ -197,6 +197,69 @@ static int release_one(void *context, const struct wr_ban *ban)
 	return 0;
 }
 
+/* ---- bans that are not in the list ---- */
+
+struct unlisted {
+	struct weir_table *table;
+	uint32_t now_s;
+	wr_ban_fn fn;
+	void *context;
+};
+
+/* Returns what the table contains about a ban besides its entry in the list. */
+static struct wr_ban ban_of(const struct unlisted *in, struct wr_key key, uint32_t until_s)
+{
+	struct wr_limiter_ban_last last = wr_limiter_ban_last(in->table, key, false, in->now_s);
+	struct wr_ban ban = {.key = key, .since_s = UINT32_MAX, .until_s = until_s};
+	struct wr_table_text_note note;
+
+	if (last.until_s == until_s) {
+		ban.flags = WR_BAN_AUTOMATIC;
+		ban.since_s = last.since_s;
+		ban.level = (uint8_t)last.level;
+	}
+	if (wr_note_read(in->table, key, &note) && note.rule_len)
+		ban.rule = wr_ban_rule_hash((struct weir_str){note.rule, note.rule_len});
+	return ban;
+}
+
+static int pass_unlisted(void *context, struct wr_key key, struct wr_override override)
+{
+	const struct unlisted *in = context;
+	struct wr_ban ban;
+
+	if (override.banned_until_s == 0 || wr_ban_read(in->table, key, in->now_s, &ban))
+		return 0;
+	ban = ban_of(in, key, override.banned_until_s);
+	return in->fn(in->context, &ban);
+}
+
+/* Calls `fn` for each ban in force that is not in the list of bans. Reads the whole table, unless
+ * every ban is in the list. */
+static void each_unlisted(struct weir_table *table, uint32_t now_s, wr_ban_fn fn, void *context)
+{
+	struct unlisted in = {table, now_s, fn, context};
+
+	if (__atomic_load_n(&table->tallies->ban_unlisted, __ATOMIC_RELAXED))
+		wr_overrides_each(table, now_s, pass_unlisted, &in);
+}
+
+static int count_one(void *context, const struct wr_ban *ban)
+{
+	(void)ban;
+	++*(uint64_t *)context;
+	return 0;
+}
+
+uint64_t wr_release_unlisted(struct weir_table *table, uint32_t now_s)
+{
+	uint64_t count = 0;
+
+	wr_assert_magic(table, WR_TABLE_MAGIC);
+	each_unlisted(table, now_s, count_one, &count);
+	return count;
+}
+
 int wr_release_bans(struct weir_engine *engine, const struct wr_release *release, uint64_t now_ns)
 {
 	struct releaser releaser = {.release = release, .table = engine->table, .now_ns = now_ns};
@@ -209,6 +272,7 @@ int wr_release_bans(struct weir_engine *engine, const struct wr_release *release
 	generation = wr_generation_hold(engine, shard);
 	list_rules(&releaser, generation->rules);
 	wr_bans_each(engine->table, wr_seconds(now_ns), release_one, &releaser);
+	each_unlisted(engine->table, wr_seconds(now_ns), release_one, &releaser);
 	wr_generation_release(engine, generation, shard);
 	free(releaser.rules);
 	return releaser.ended;

@@ -46,8 +46,16 @@ int wr_release_read(struct wr_release *release, const struct weir_target *condit
 /* Returns whether the ban is selected. */
 bool wr_release_means(const struct wr_release *release, const struct wr_ban *ban);
 
-/* Ends the selected bans that are in the table's list of bans. Reads the whole list. Returns the
- * number of bans that were ended, or WEIR_ETIME. */
+/* Ends the selected bans. Returns the number of bans that were ended, or WEIR_ETIME.
+ *
+ * Reads the whole list of bans. If the list had no room for some bans, reads the whole table too. Of a
+ * ban that is not in the list, the address is not known, and the rule only if the key has a note. If
+ * an operator has set it, its beginning is not known. Such a ban does not meet a condition that needs
+ * what is not known. */
 int wr_release_bans(struct weir_engine *engine, const struct wr_release *release, uint64_t now_ns);
+
+/* Returns the number of bans in force that are not in the list of bans. Reads the whole table, unless
+ * every ban is in the list. */
+uint64_t wr_release_unlisted(struct weir_table *table, uint32_t now_s);
 
 #endif

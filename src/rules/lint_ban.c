@@ -10,9 +10,6 @@
 #include "rules/lint_fit.h"
 #include "rules/requests.h"
 
-/* A prefix that is shorter than this usually contains many clients. */
-#define V4_BITS_LEAST 24
-#define V6_BITS_LEAST 48
 /* A prefix of at least this length usually belongs to one client. */
 #define V4_BITS_CLIENT 32
 #define V6_BITS_CLIENT 56
@@ -123,7 +120,7 @@ static void add_address(struct ban_key *key, const struct wr_rules_part *part, u
 			continue;
 		prefix = true;
 		network |= s->v4_bits < V4_BITS_CLIENT || s->v6_bits < V6_BITS_CLIENT;
-		wide |= s->v4_bits < V4_BITS_LEAST || s->v6_bits < V6_BITS_LEAST;
+		wide |= s->v4_bits < WR_BAN_V4_BITS_LEAST || s->v6_bits < WR_BAN_V6_BITS_LEAST;
 	}
 	key->wide |= wide;
 	if (wide)
@@ -280,8 +277,8 @@ static bool check_client(struct ban_search *search, const struct wr_rules_ban *b
 		return false;
 	if (key->wide)
 		report(search, WR_D_ban_of_wide_prefix, ban,
-		       WR_ARGS(location, wr_rules_number_text(search->load, V4_BITS_LEAST),
-			       wr_rules_number_text(search->load, V6_BITS_LEAST)));
+		       WR_ARGS(location, wr_rules_number_text(search->load, WR_BAN_V4_BITS_LEAST),
+			       wr_rules_number_text(search->load, WR_BAN_V6_BITS_LEAST)));
 	else if (key->defaulted)
 		report(search, WR_D_ban_of_default, ban, WR_ARGS(key->defaulted->label, location));
 	else if (key->shared)
@@ -317,6 +314,7 @@ static void check_ban(struct ban_search *search, const struct wr_node *node,
 	if (!ban)
 		return;
 	ban->address_depth = (uint8_t)(addresses ? __builtin_ctz(addresses) + 1 : 0);
+	ban->whole_address = key->whole != 0;
 	if (node->flags & WR_QUOTA)
 		report(search, WR_D_ban_of_quota, ban, NULL);
 	if (!check_client(search, ban, key) && ban->shield)

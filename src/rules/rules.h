@@ -137,6 +137,10 @@ extern const struct wr_rules_defer wr_rules_defer_default;
  * can be deferred, such as POST. */
 bool wr_rules_defer_method(struct weir_str method);
 
+/* A prefix that is shorter than this usually contains many clients. */
+#define WR_BAN_V4_BITS_LEAST 24u
+#define WR_BAN_V6_BITS_LEAST 48u
+
 /* The `ban` of a limit: keys that the limit refuses too often are refused outright for some time. */
 struct wr_rules_ban {
 	/* The refusals of a key within a period, as a sliding window log that admits one refusal
@@ -153,7 +157,8 @@ struct wr_rules_ban {
 	 * `address_depth` - 1 of the descriptor is an address or a prefix. 0: the key contains no
 	 * address. Then `shield` is false. */
 	uint8_t address_depth;
-	const char *file; /* location of the key `ban` */
+	bool whole_address; /* this value is a whole address, not a prefix */
+	const char *file;   /* location of the key `ban` */
 	uint32_t line;
 	uint32_t column;
 };

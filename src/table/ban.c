@@ -151,28 +151,50 @@ static bool is_free(struct wr_pair head, const struct wr_ban *ban, bool whole, u
 	return head.lo == 0 || (written_s < now_s ? now_s - written_s : written_s - now_s) > TORN_S;
 }
 
-/* Returns the cell for the ban of a key, and its head: the cell with its ban, or the first cell
- * that is free. Returns NULL if there is none. */
-static struct wr_ban_cell *find_room(struct list in, uint64_t tag, uint32_t now_s,
-				     struct wr_pair *head)
+/* Returns whether a new ban may take the entry of an older ban that is in force. An entry of weir
+ * shield add is the ban itself, so it stays. Bans in shadow mode refuse nothing, so they give way. */
+static bool gives_way(const struct wr_ban *old, const struct wr_ban *to)
 {
-	struct wr_ban_cell *cell = find_cell(in, tag);
-	struct wr_ban ban;
+	bool old_shadow = old->flags & WR_BAN_SHADOW, to_shadow = to->flags & WR_BAN_SHADOW;
 
-	if (cell) {
-		*head = wr_pair_load(&cell->head);
-		if (head->lo == tag)
-			return cell;
+	if (old->flags & WR_BAN_BARE)
+		return false;
+	return old_shadow != to_shadow ? old_shadow : old->until_s < to->until_s;
+}
+
+/* A cell that a ban can be written to. */
+struct room {
+	struct wr_ban_cell *cell; /* NULL: there is none */
+	struct wr_pair head;
+	struct wr_ban ban; /* if `displaces` is true: the ban that the new ban replaces */
+	bool displaces;
+};
+
+/* Returns the cell for a ban: the cell with the ban of its key, or the first cell that is free, or
+ * the cell whose ban ends first among those that give way. */
+static struct room find_room(struct list in, const struct wr_ban *to, uint32_t now_s)
+{
+	struct room room = {.cell = find_cell(in, to->key.tag)}, other = {0};
+
+	if (room.cell) {
+		room.head = wr_pair_load(&room.cell->head);
+		if (room.head.lo == to->key.tag)
+			return room;
 	}
+	room.cell = NULL;
 	for (uint64_t i = 0; i < near_count(in); i++) {
 		bool whole;
 
-		cell = near_home(in, tag, i);
-		whole = read_cell(cell, head, &ban);
-		if (is_free(*head, &ban, whole, now_s))
-			return cell;
+		other.cell = near_home(in, to->key.tag, i);
+		whole = read_cell(other.cell, &other.head, &other.ban);
+		if (is_free(other.head, &other.ban, whole, now_s))
+			return other;
+		if (whole && gives_way(&other.ban, to) &&
+		    (!room.cell || gives_way(&other.ban, &room.ban)))
+			room = other;
 	}
-	return NULL;
+	room.displaces = room.cell != NULL;
+	return room;
 }
 
 /* The address is erased before the head: the head of a killed process must not free a cell that
@@ -220,20 +242,25 @@ bool wr_ban_write(struct weir_table *table, const struct wr_ban *ban, uint32_t n
 {
 	struct list in = list_of(table);
 	uint64_t words[WORDS], tag = ban->key.tag;
-	struct wr_pair seen, head;
+	struct wr_pair head;
 	bool done = false;
 
 	wr_assert_magic(table, WR_TABLE_MAGIC);
-	wr_assert(is_sound(ban));
+	/* A text of another node or of a client may have led to this ban. */
+	if (!is_sound(ban))
+		return false;
 	to_words(ban, words);
 	head = (struct wr_pair){tag, (uint64_t)now_s << 32 | checksum_of(tag, words)};
 	for (unsigned i = 0; i < TRIES && tag != 0 && !done; i++) {
-		struct wr_ban_cell *cell = find_room(in, tag, now_s, &seen);
+		struct room room = find_room(in, ban, now_s);
+		struct wr_ban_cell *cell = room.cell;
 
 		if (!cell)
 			break;
-		if (!wr_pair_cas(&cell->head, &seen, head))
+		if (!wr_pair_cas(&cell->head, &room.head, head))
 			continue;
+		if (room.displaces && !(room.ban.flags & WR_BAN_SHADOW))
+			wr_tally(&table->tallies->ban_unlisted);
 		write_words(cell, words);
 		/* Another writer may have changed the words between the two steps. The last writer
 		 * sees what it left behind, and writes again if that is not a whole ban. */
@@ -329,6 +356,15 @@ uint64_t wr_ban_rule_hash(struct weir_str name)
 	uint64_t hash = XXH3_64bits(name.ptr, name.len);
 
 	return hash ? hash : 1;
+}
+
+void wr_ban_set_address(struct wr_ban *ban, const struct wr_address *address, unsigned bits)
+{
+	bool v4 = wr_address_is_v4(address);
+
+	ban->family = v4 ? 4 : 6;
+	ban->prefix_bits = (uint8_t)bits;
+	memcpy(ban->address, address->bytes + (v4 ? 12 : 0), v4 ? 4 : 16);
 }
 
 struct wr_key wr_ban_bare_key(const struct weir_table *table, const uint8_t address[16],

@@ -12,13 +12,14 @@
  * The section also contains bans of addresses without a counter, which `weir shield add` sets. The
  * gateway does not refuse these addresses; only weir shield reads them.
  *
- * A table of 64 MiB has room for 65,000 bans. If there is no room for a ban, the ban is in force,
- * but it is not in the list, and the tally `ban_unlisted` is raised. */
+ * A table of 64 MiB has room for 65,000 bans. If there is no room for all bans, those that end
+ * first are in force, but they are not in the list. The tally `ban_unlisted` counts them. */
 #ifndef WR_TABLE_BAN_H
 #define WR_TABLE_BAN_H
 
 #include <weir/rules.h>
 
+#include "base/address.h"
 #include "table/table.h"
 
 enum wr_ban_flags {
@@ -44,13 +45,20 @@ struct wr_ban {
 /* Returns the hash that identifies a rule's name in statistics. */
 uint64_t wr_ban_rule_hash(struct weir_str name);
 
+/* Sets the address of the ban. `bits` is the length of the prefix, as wr_address_prefix_parse() sets
+ * it. */
+void wr_ban_set_address(struct wr_ban *ban, const struct wr_address *address, unsigned bits);
+
 /* Returns the key of a bare ban. */
 struct wr_key wr_ban_bare_key(const struct weir_table *table, const uint8_t address[16],
 			      unsigned family, unsigned prefix_bits);
 
-/* Writes the ban of ban->key to the list. An earlier ban of this key is replaced. Returns false and
- * raises the tally `ban_unlisted` if the list has no room: no entry near the key's place is free or
- * has ended. */
+/* Writes the ban of ban->key to the list. An earlier ban of this key is replaced. If no entry near the
+ * key's place is free or has ended, the ban replaces the ban among them that ends first, if the new
+ * ban ends later. A ban in shadow mode never replaces another ban, except one in shadow mode, and
+ * gives way to any other. A bare ban is never replaced. Returns false if the list has no room, or if
+ * the family or the length of the prefix is invalid. For each ban that gets no entry or loses its
+ * entry, the tally `ban_unlisted` is raised. */
 bool wr_ban_write(struct weir_table *table, const struct wr_ban *ban, uint32_t now_s);
 
 /* Copies the ban of the key. Returns false if the list has no ban of the key in force. */

@@ -21,14 +21,17 @@ static bool is_same(struct wr_override a, struct wr_override b)
 }
 
 /* Copies the ban of the key in the list of bans, or removes it from the list of `to`. */
-static void carry_listed(const struct journey *journey, struct wr_key key)
+static void carry_listed(const struct journey *journey, struct wr_key key, bool banned)
 {
 	struct wr_ban ban;
 
-	if (wr_ban_read(journey->from, key, journey->now_s, &ban))
+	if (wr_ban_read(journey->from, key, journey->now_s, &ban)) {
 		wr_ban_write(journey->to, &ban, journey->now_s);
-	else
-		wr_ban_forget(journey->to, key);
+		return;
+	}
+	wr_ban_forget(journey->to, key);
+	if (banned) /* and not listed in `from` either */
+		wr_tally(&journey->to->tallies->ban_unlisted);
 }
 
 /* Copies the override, the note and the listed ban of one key. The key's cell in `to` gets the kind of its cell in
@@ -52,7 +55,7 @@ static void carry_override(const struct journey *journey, struct wr_key key,
 	wr_override_change(to, key, wr_hot_kind(spot.hot), &change, journey->now_s);
 	if (wr_note_read(from, key, &text))
 		wr_note_write(to, key, &text, journey->now_s);
-	carry_listed(journey, key);
+	carry_listed(journey, key, override.banned_until_s != 0);
 }
 
 static int by_tag(const void *a, const void *b)

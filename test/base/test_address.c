@@ -79,6 +79,34 @@ static void prefixes_are_checked(void **state)
 	(void)state;
 }
 
+/* An IPv4 prefix in the spelling of IPv6 has the length of the IPv4 prefix. */
+static void lengths_of_mapped_prefixes(void **state)
+{
+	static const struct {
+		const char *text;
+		unsigned bits;
+		bool is_v4;
+	} cases[] = {
+		{"10.1.2.3", 32, true},       {"10.0.0.0/8", 8, true},
+		{"0.0.0.0/0", 0, true},       {"::ffff:10.1.2.3", 32, true},
+		{"::ffff:a01:203", 32, true}, {"::ffff:10.0.0.0/104", 8, true},
+		{"::ffff:0:0/96", 0, true},   {"::ffff:0:0/95", 95, false},
+		{"::/96", 96, false},         {"2001:db8::/32", 32, false},
+		{"::1", 128, false},
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct wr_address_range range;
+		unsigned bits;
+
+		assert_int_not_equal(wr_address_prefix_parse(wr_str(cases[i].text), &range, &bits),
+				     WR_ADDRESS_PREFIX_BAD);
+		if (bits != cases[i].bits || wr_address_is_v4(&range.low) != cases[i].is_v4)
+			fail_msg("%s: %u bits", cases[i].text, bits);
+	}
+	(void)state;
+}
+
 static void ranges_contain_their_addresses(void **state)
 {
 	static const char *const prefix_texts[] = {"10.0.0.0/9",  "10.128.0.0/9",  "192.0.2.7",
@@ -114,6 +142,7 @@ int main(void)
 		cmocka_unit_test(each_address_has_one_spelling),
 		cmocka_unit_test(invalid_addresses_are_refused),
 		cmocka_unit_test(prefixes_are_checked),
+		cmocka_unit_test(lengths_of_mapped_prefixes),
 		cmocka_unit_test(ranges_contain_their_addresses),
 	};
 

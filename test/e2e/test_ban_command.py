@@ -107,6 +107,22 @@ def test_shield_needs_an_address(serve):
     assert (bans["api|user=8"]["shield"], bans["api|user=8"]["address"]) == (False, None)
 
 
+def test_ipv4_address_in_ipv6(serve):
+    """nginx writes an IPv4 client this way if its socket is for IPv4 and IPv6."""
+    ban_by_rule(serve, "::ffff:10.1.2.3")
+    assert weir_ban(serve, "add", "--for", "1h", "--shield", "api", "ip=::ffff:10.0.0.9") == "banned in 1 limit\n"
+    listed = {b["key"]: b for b in call(serve, "/v1/bans")["bans"]}
+    assert listed["api|ip=::ffff:10.1.2.3"]["address"] == "10.1.2.3"
+    assert (listed["api|ip=::ffff:10.0.0.9"]["address"], listed["api|ip=::ffff:10.0.0.9"]["shield"]) == ("10.0.0.9", True)
+    assert weir_ban(serve, "release", "--address", "10.0.0.0/8") == "released 2 bans\n"
+
+
+def test_value_that_is_no_whole_address(serve):
+    """The rule has whole addresses, so a client that chooses a prefix bans only its own value."""
+    ban_by_rule(serve, "10.77.0.5/8")
+    assert [(b["key"], b["address"]) for b in call(serve, "/v1/bans")["bans"]] == [("api|ip=10.77.0.5/8", None)]
+
+
 def test_shadow_ban_refuses_nothing(serve):
     assert ask(serve, "quiet", "1", times=3) == [True, True, True]
     [ban] = call(serve, "/v1/bans?kind=shadow")["bans"]
@@ -164,7 +180,7 @@ def test_release_by_address_clears_the_refusals(serve):
     """After a release two refusals start no ban, and the third starts one of level 1."""
     ban_by_rule(serve, "192.0.2.9")
     call(serve, "/v1/bans", key("user", "7", **{"for": "1h"}))
-    assert call(serve, "/v1/bans/release", {"address": "192.0.2.0/24"}) == {"released": 1}
+    assert call(serve, "/v1/bans/release", {"address": "192.0.2.0/24"}) == {"released": 1, "unlisted": 0}
     assert [ban["key"] for ban in call(serve, "/v1/bans")["bans"]] == ["api|user=7"]
     ask(serve, "ip", "192.0.2.9", times=2)
     counter = call(serve, "/v1/key/get", key("ip", "192.0.2.9"))["counters"][0]
@@ -178,9 +194,9 @@ def test_release_by_rule_and_kind(serve):
     for i in range(3):
         call(serve, "/v1/bans", key("ip", f"203.0.113.{i}", **{"for": "1h"}))
     ban_by_rule(serve, "203.0.113.9")
-    assert call(serve, "/v1/bans/release", {"rule": RULE, "kind": "automatic"}) == {"released": 1}
-    assert call(serve, "/v1/bans/release", {"rule": "api/user/365d"}) == {"released": 0}
-    assert call(serve, "/v1/bans/release", {"kind": "operator"}) == {"released": 3}
+    assert call(serve, "/v1/bans/release", {"rule": RULE, "kind": "automatic"}) == {"released": 1, "unlisted": 0}
+    assert call(serve, "/v1/bans/release", {"rule": "api/user/365d"}) == {"released": 0, "unlisted": 0}
+    assert call(serve, "/v1/bans/release", {"kind": "operator"}) == {"released": 3, "unlisted": 0}
 
 
 # ---- hostile requests and keys ----
@@ -250,6 +266,21 @@ def test_many_bans_are_listed_over_several_requests(serve):
     listed = json.loads(weir_ban(serve, "list", "--count", "2000", "--json"))
     assert (len(listed["bans"]), listed["next"]) == (1010, None)
     assert weir_ban(serve, "release", "--operator") == "released 1010 bans\n"
+
+
+def test_more_bans_than_the_list_has_room_for():
+    """A table of 1 MiB lists 1,020 bans. A release of all bans ends the others too."""
+    with Serve(rules=RULES, http=True, admin=True, memory="1M") as small:
+        for i in range(1200):
+            assert call(small, "/v1/bans", key("user", f"m{i}", **{"for": "1h"}))
+        listed = call(small, "/v1/bans")
+        assert listed["matched"] <= 1020 and listed["matched"] + listed["unlisted"] == 1200
+        note = "bans are in force, but not in the list, which is full: weir ban release --all ends them"
+        assert weir_ban(small, "list", "--count", "1").splitlines()[-1] == f"{listed['unlisted']} {note}"
+        assert call(small, "/v1/bans/release", {"address": "0.0.0.0/0"})["unlisted"] == listed["unlisted"]
+        assert weir_ban(small, "release", "--all") == "released 1200 bans\n"
+        assert call(small, "/v1/bans")["unlisted"] == 0
+        assert all(ask(small, "user", f"m{i}") == [True] for i in range(1200))
 
 
 @pytest.mark.parametrize("words, message", [

@@ -123,7 +123,7 @@ def test_release_of_a_network(fleet):
     for address in ("198.51.100.1", "198.51.100.2", "192.0.2.3"):
         ban(one, address)
     wait_banned(two, "198.51.100.1", "198.51.100.2", "192.0.2.3")
-    assert call(two, "/v1/bans/release", {"address": "198.51.100.0/24"}) == {"released": 2}
+    assert call(two, "/v1/bans/release", {"address": "198.51.100.0/24"}) == {"released": 2, "unlisted": 0}
     wait_released(one, "198.51.100.1", "198.51.100.2")
     assert "192.0.2.3" in listed(one)
 

@@ -263,6 +263,14 @@ def test_release_of_an_address_that_is_not_banned(host):
         assert shield.list()["bans"] == []
 
 
+def test_ipv4_address_in_ipv6_is_an_ipv4_address(host):
+    with Shield(host, start=False) as shield:
+        for text, address in (("::ffff:203.0.113.4", "203.0.113.4"), ("::ffff:198.51.100.0/120", "198.51.100.0/24")):
+            assert f"added {text}\n" in shield.do("add", text, "--for", "1h")
+            assert [ban["address"] for ban in shield.list()["bans"]] == [address]
+            assert f"released {address}\n" in shield.do("release", address)
+
+
 # ---- protected addresses ----
 
 def test_protected_addresses(host):

@@ -23,6 +23,9 @@ static const char ban_rules[] =
 	"- key: remote_address\n"
 	"  rate_limit: {unit: hour, requests_per_unit: 0,\n"
 	"    ban: {after: 2, for: 10m, shield: true}}\n"
+	"- key: masked_remote_address\n"
+	"  rate_limit: {unit: hour, requests_per_unit: 0,\n"
+	"    ban: {after: 1, for: 10m, shield: true}}\n"
 	"- key: shadow\n"
 	"  shadow_mode: true\n"
 	"  rate_limit: {unit: hour, requests_per_unit: 1, ban: {after: 3, for: 10m}}\n"
@@ -427,7 +430,73 @@ static void hostile_messages(void **unused)
 	assert_int_equal(listed_until(&rig, &ban), NOW_NS + HOUR_NS);
 	assert_int_equal(ban.family, 0);
 	assert_int_equal(ban.flags, WR_BAN_AUTOMATIC);
+	assert_int_equal(apply_message(&rig, "plain=192.0.2.7", UINT32_MAX, 0), 1);
+	assert_int_equal(apply_message(&rig, "plain=::ffff:9.9.9.9", UINT32_MAX, HOUR_NS), 1);
+	assert_int_equal(listed_until(&rig, &ban), NOW_NS + HOUR_NS);
+	assert_int_equal(ban.family, 0);
+	/* The rule here has whole addresses. */
+	assert_int_equal(apply_message(&rig, "plain=::ffff:9.9.9.9", UINT32_MAX, 0), 1);
+	assert_int_equal(apply_message(&rig, "remote_address=10.0.0.0/8", UINT32_MAX, HOUR_NS), 1);
+	assert_int_equal(listed_until(&rig, &ban), NOW_NS + HOUR_NS);
+	assert_int_equal(ban.family, 0);
 	rig_close(&rig);
+}
+
+/* Refuses the key until it is banned, and returns the ban in the list. */
+static struct wr_ban banned_as(const char *descriptor)
+{
+	struct wr_ban ban = {0};
+	struct rig rig;
+
+	open_rig(&rig);
+	refuse(&rig, descriptor, 2);
+	assert_true(counter_at(&rig, descriptor).banned_until_ns > 0);
+	assert_int_equal(listed_until(&rig, &ban), NOW_NS + 10 * MINUTE_NS);
+	rig_close(&rig);
+	return ban;
+}
+
+/* Which addresses of automatic bans are in the list, and so in the shield. A client that can choose
+ * the value must not have other clients' addresses listed. */
+static void addresses_in_the_list(void **unused)
+{
+	static const struct {
+		const char *descriptor;
+		unsigned family, bits;
+	} cases[] = {
+		{"remote_address=10.1.2.3", 4, 32},
+		{"remote_address=::ffff:10.1.2.3", 4, 32}, /* of a socket for IPv4 and IPv6 */
+		{"remote_address=::ffff:10.1.2.3/128", 4, 32},
+		{"remote_address=10.77.0.5/8", 0, 0},
+		{"remote_address=10.0.0.0/8", 0, 0},
+		{"remote_address=10.1.2.0/24", 0, 0},
+		{"remote_address=2001:db8::/64", 0, 0},
+		{"remote_address=::ffff:0:0/96", 0, 0},
+		{"remote_address=0.0.0.0/0", 0, 0},
+		{"masked_remote_address=10.1.2.3", 4, 32},
+		{"masked_remote_address=10.1.2.0/24", 4, 24},
+		{"masked_remote_address=::ffff:10.1.2.0/120", 4, 24},
+		{"masked_remote_address=::ffff:10.1.2.0/119", 0, 0}, /* host bits, and too short */
+		{"masked_remote_address=10.1.2.0/23", 0, 0},
+		{"masked_remote_address=10.1.2.3/24", 0, 0},
+		{"masked_remote_address=2001:db8::/48", 6, 48},
+		{"masked_remote_address=2001:db8::/47", 0, 0},
+		{"masked_remote_address=::/48", 6, 48},
+		{"masked_remote_address=::/0", 0, 0},
+	};
+
+	(void)unused;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct wr_ban ban = banned_as(cases[i].descriptor);
+		unsigned flags = WR_BAN_AUTOMATIC | (cases[i].family ? WR_BAN_SHIELD : 0);
+
+		if (ban.family != cases[i].family || ban.prefix_bits != cases[i].bits)
+			fail_msg("%s: family %u, %u bits", cases[i].descriptor, ban.family,
+				 ban.prefix_bits);
+		assert_int_equal(ban.flags, flags);
+		if (ban.family == 4)
+			assert_memory_equal(ban.address, "\x0a\x01\x02", 3);
+	}
 }
 
 static void operators_use_the_shield(void **unused)
@@ -448,6 +517,13 @@ static void operators_use_the_shield(void **unused)
 	assert_int_equal(ban.family, 6);
 	assert_int_equal(ban.prefix_bits, 64);
 	ban_until(&rig, "remote_address=2001:db8::/64", 0);
+	assert_int_equal(weir_control_ban_add(rig.engine, whom(&rig, "plain=::ffff:10.0.0.9"),
+					      &opts, NOW_NS, NULL),
+			 1);
+	assert_int_equal(listed_until(&rig, &ban), NOW_NS + HOUR_NS);
+	assert_int_equal(ban.family, 4);
+	assert_int_equal(ban.prefix_bits, 32);
+	ban_until(&rig, "plain=::ffff:10.0.0.9", 0);
 	/* Without an address, the key is banned, but there is nothing for the shield. */
 	assert_int_equal(
 		weir_control_ban_add(rig.engine, whom(&rig, "plain=7"), &opts, NOW_NS, NULL), 1);
@@ -565,6 +641,7 @@ int main(void)
 		cmocka_unit_test(several_limits),
 		cmocka_unit_test(addresses_and_orders),
 		cmocka_unit_test(hostile_messages),
+		cmocka_unit_test(addresses_in_the_list),
 		cmocka_unit_test(operators_use_the_shield),
 		cmocka_unit_test(long_descriptors),
 		cmocka_unit_test(clock_steps_back),

@@ -325,6 +325,64 @@ static void grants_stay(void **unused)
 	rig_close(&rig);
 }
 
+/* As make_seven(), but the list has no room for a ban. */
+static void make_unlisted(struct rig *rig)
+{
+	open_rig(rig);
+	rig->table->header.sections[WR_SECTION_BANS].bytes = 256;
+	ban_by_rule(rig, "192.0.2.1");
+	ban_by_rule(rig, "192.0.2.2");
+	assert_int_equal(rig_ask(rig, "user=7"), WEIR_REFUSE);
+	grant(rig, "plain=1", 5, NOW_NS + HOUR_NS);
+	ban(rig, "plain=1", WEIR_NEVER);
+	assert_int_equal(listed(rig), 0);
+	assert_int_equal(wr_release_unlisted(rig->table, NOW_S), 4);
+}
+
+/* Bans that are not in the list end too. Their addresses are not known. */
+static void unlisted_bans_are_released(void **unused)
+{
+	static const struct {
+		const char *conditions;
+		int ended;
+	} cases[] = {
+		{"all=", 4},
+		{"kind=automatic", 3},
+		{"kind=operator", 1},
+		{"kind=shadow", 0},
+		{"rule=" ADDRESS_RULE, 2}, /* the keys have notes */
+		{"rule=" ADDRESS_RULE "|kind=operator", 0},
+		{"address=192.0.2.0/24", 0},
+	};
+
+	(void)unused;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct rig rig;
+
+		make_unlisted(&rig);
+		assert_int_equal(release_by(&rig, cases[i].conditions), cases[i].ended);
+		assert_int_equal(wr_release_unlisted(rig.table, NOW_S), 4 - cases[i].ended);
+		assert_int_equal(release_by(&rig, cases[i].conditions), 0);
+		assert_int_equal(get(&rig, "plain=1").granted, 5);
+		rig_close(&rig);
+	}
+}
+
+/* A release of another node does not end a ban that may have begun later. */
+static void unlisted_bans_that_are_newer(void **unused)
+{
+	struct wr_release release = {.begun_s = NOW_S - 1};
+	struct rig rig;
+
+	(void)unused;
+	make_unlisted(&rig);
+	assert_int_equal(wr_release_bans(rig.engine, &release, rig.now_ns), 0);
+	release.begun_s = NOW_S;
+	assert_int_equal(wr_release_bans(rig.engine, &release, rig.now_ns), 3);
+	assert_true(get(&rig, "plain=1").banned_until_ns > 0);
+	rig_close(&rig);
+}
+
 static void time_out_of_range(void **unused)
 {
 	struct wr_release release = {0};
@@ -349,6 +407,8 @@ int main(void)
 		cmocka_unit_test(released_by_each_condition),
 		cmocka_unit_test(released_key_begins_anew),
 		cmocka_unit_test(grants_stay),
+		cmocka_unit_test(unlisted_bans_are_released),
+		cmocka_unit_test(unlisted_bans_that_are_newer),
 		cmocka_unit_test(time_out_of_range),
 	};
 

@@ -159,6 +159,90 @@ static void full_list(void **unused)
 	table_drop(table);
 }
 
+/* In a full list, a ban replaces one that ends earlier, so short bans do not keep longer ones out. */
+static void longer_bans_replace_shorter(void **unused)
+{
+	struct weir_table *table = table_open("displaced", MIB, 0);
+	struct wr_ban ban, seen;
+	uint64_t before;
+
+	(void)unused;
+	for (uint64_t n = 0; n < 3000; n++) {
+		ban = ban_nth(n, NOW_S + 10);
+		wr_ban_write(table, &ban, NOW_S);
+	}
+	assert_int_equal(listed(table, NOW_S), 1020);
+	before = table->tallies->ban_unlisted;
+	assert_int_equal(before, 1980);
+	ban = ban_nth(5000, NOW_S + 10);
+	assert_false(wr_ban_write(table, &ban, NOW_S)); /* ends at the same time */
+	ban = ban_nth(5000, NOW_S + 11);
+	ban.flags |= WR_BAN_SHADOW;
+	assert_false(wr_ban_write(table, &ban, NOW_S));
+	for (uint64_t n = 5000; n < 5100; n++) {
+		ban = ban_nth(n, NOW_S + 11);
+		assert_true(wr_ban_write(table, &ban, NOW_S));
+		assert_true(wr_ban_read(table, ban.key, NOW_S, &seen));
+		assert_ban(&seen, &ban);
+	}
+	/* The longer bans stay. */
+	for (uint64_t n = 6000; n < 9000; n++) {
+		ban = ban_nth(n, NOW_S + 10);
+		assert_false(wr_ban_write(table, &ban, NOW_S));
+	}
+	assert_int_equal(listed(table, NOW_S + 10), 100);
+	assert_int_equal(listed(table, NOW_S), 1020);
+	assert_int_equal(table->tallies->ban_unlisted, before + 2 + 100 + 3000);
+	table_drop(table);
+}
+
+/* What weir shield add has banned is in no other place, so it stays. A ban in shadow mode gives way. */
+static void bare_bans_stay(void **unused)
+{
+	struct weir_table *table = table_open("bare", MIB, 0);
+	struct wr_ban ban, seen;
+	uint64_t before;
+
+	(void)unused;
+	for (uint64_t n = 0; n < 3000; n++) {
+		ban = ban_nth(n, NOW_S + 10);
+		ban.flags = n < 200 ? WR_BAN_BARE : WR_BAN_SHADOW;
+		wr_ban_write(table, &ban, NOW_S);
+	}
+	before = table->tallies->ban_unlisted;
+	for (uint64_t n = 5000; n < 5100; n++) {
+		ban = ban_nth(n, NOW_S + 5);
+		assert_true(wr_ban_write(table, &ban, NOW_S));
+	}
+	/* A replaced ban in shadow mode refuses nothing, so it does not count. */
+	assert_int_equal(table->tallies->ban_unlisted, before);
+	for (uint64_t n = 6000; n < 9000; n++) {
+		ban = ban_nth(n, NOW_S + 100);
+		wr_ban_write(table, &ban, NOW_S);
+	}
+	assert_int_equal(listed(table, NOW_S), 1020);
+	for (uint64_t n = 0; n < 200; n++)
+		assert_true(wr_ban_read(table, ban_nth(n, 0).key, NOW_S, &seen));
+	table_drop(table);
+}
+
+/* A ban whose fields are invalid is not written. */
+static void unsound_bans(void **unused)
+{
+	static const uint8_t bad[][2] = {{4, 33}, {4, 128}, {6, 129}, {0, 1}, {5, 0}};
+	struct weir_table *table = table_open("unsound", MIB, 0);
+	struct wr_ban ban = ban_nth(7, NOW_S + 10);
+
+	(void)unused;
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		ban.family = bad[i][0];
+		ban.prefix_bits = bad[i][1];
+		assert_false(wr_ban_write(table, &ban, NOW_S));
+	}
+	assert_int_equal(listed(table, NOW_S), 0);
+	table_drop(table);
+}
+
 /* A cell whose words do not fit its checksum is no ban. Its own key can write it at once, another
  * key after a minute. */
 static void torn_cells(void **unused)
@@ -401,6 +485,9 @@ int main(void)
 		cmocka_unit_test(written_read_and_forgotten),
 		cmocka_unit_test(two_cells_of_a_key),
 		cmocka_unit_test(full_list),
+		cmocka_unit_test(longer_bans_replace_shorter),
+		cmocka_unit_test(bare_bans_stay),
+		cmocka_unit_test(unsound_bans),
 		cmocka_unit_test(torn_cells),
 		cmocka_unit_test(random_bytes),
 		cmocka_unit_test(no_section),

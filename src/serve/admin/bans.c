@@ -191,16 +191,24 @@ struct release_work {
 	char rule[WEIR_STAT_NAME_BYTES];
 };
 
+static void write_release(struct wr_json_out *json, uint64_t released, uint64_t unlisted)
+{
+	wr_json_object(json);
+	wr_json_member_uint(json, "released", released);
+	wr_json_member_uint(json, "unlisted", unlisted);
+	wr_json_end_object(json);
+	wr_buf_add_char(json->buf, '\n');
+}
+
 static int release_and_write(struct wr_json_out *json, const struct wr_admin_work *work)
 {
 	const struct release_work *release = work->context;
 	int ended = wr_release_bans(work->core->engine, &release->which, work->now_ns);
-	uint64_t count = ended < 0 ? 0 : (uint64_t)ended;
 
 	if (ended < 0)
 		return ended;
-	write_released(json, &count);
-	wr_buf_add_char(json->buf, '\n');
+	write_release(json, (uint64_t)ended,
+		      wr_release_unlisted(work->core->table, wr_seconds(work->now_ns)));
 	return 0;
 }
 

@@ -194,6 +194,8 @@ int wr_admin_bans_write(struct wr_json_out *json, const struct wr_admin_work *wo
 	wr_json_member_seconds(json, "now", work->now_ns);
 	write_page(json, work, &reading);
 	write_next(json, &reading);
+	wr_json_member_uint(json, "unlisted",
+			    wr_release_unlisted(work->core->table, wr_seconds(work->now_ns)));
 	wr_json_key(json, "shield");
 	wr_admin_json_shield(json, work->core->table, work->now_ns);
 	wr_json_end_object(json);

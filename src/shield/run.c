@@ -124,6 +124,7 @@ static void run_loop(struct wr_nft_shield *shield)
 			return;
 		if (number == SIGHUP)
 			wr_nft_lists_look(shield, true);
+		wr_nft_lock_answer(shield->namespace_lock);
 		look(shield);
 	}
 }
@@ -159,8 +160,23 @@ static int open_signals(struct wr_nft_shield *shield, struct weir_error *error)
 	return shield->signals < 0 ? wr_error_errno(error, WEIR_ESYS, "signalfd") : 0;
 }
 
-/* Refuses a second shield in this network namespace. A table without a living owner is left from a
- * shield that was killed, or that ended with --leave; it is replaced. */
+static int lock_all(struct wr_nft_shield *shield, struct weir_error *error)
+{
+	const struct wr_nft_user *user = &shield->settings->user;
+	int rc;
+
+	shield->lock = wr_nft_lock(shield->table->path, error);
+	if (shield->lock < 0)
+		return shield->lock;
+	rc = wr_nft_lock_namespace(user->change ? user->uid : geteuid(), error);
+	if (rc >= 0)
+		shield->namespace_lock = rc;
+	return rc < 0 && rc != WEIR_ENOENT ? rc : 0;
+}
+
+/* Refuses a second shield in this network namespace, also if a stranger holds the name of the
+ * socket. A table without a living owner is left from a shield that was killed, or that ended with
+ * --leave; it is replaced. */
 static int check_owner(struct weir_error *error)
 {
 	long owner = wr_nft_owner();
@@ -180,10 +196,7 @@ static int start(struct wr_nft_shield *shield, struct weir_error *error)
 	int rc = wr_nft_rights_check(error);
 
 	rc = rc < 0 ? rc : open_table(shield, error);
-	if (rc == 0) {
-		shield->lock = wr_nft_lock(shield->table->path, error);
-		rc = shield->lock < 0 ? shield->lock : 0;
-	}
+	rc = rc < 0 ? rc : lock_all(shield, error);
 	rc = rc < 0 ? rc : open_signals(shield, error);
 	rc = rc < 0 ? rc : wr_nft_open(&shield->nft, error);
 	rc = rc < 0 ? rc : wr_nft_rights_drop(&shield->settings->user, error);
@@ -224,6 +237,8 @@ static void free_all(struct wr_nft_shield *shield)
 		close(shield->signals);
 	if (shield->lock >= 0)
 		close(shield->lock);
+	if (shield->namespace_lock >= 0)
+		close(shield->namespace_lock);
 }
 
 int wr_nft_run_shield(const struct wr_nft_settings *settings, struct weir_error *error)
@@ -231,6 +246,7 @@ int wr_nft_run_shield(const struct wr_nft_settings *settings, struct weir_error 
 	struct wr_nft_shield shield = {.settings = settings,
 				       .signals = -1,
 				       .lock = -1,
+				       .namespace_lock = -1,
 				       .wall_offset_ns = wall_offset_ns()};
 	int rc = start(&shield, error);
 
@@ -253,6 +269,7 @@ int wr_nft_dry_run(const struct wr_nft_settings *settings, struct wr_buf *buf,
 	struct wr_nft_shield shield = {.settings = settings,
 				       .signals = -1,
 				       .lock = -1,
+				       .namespace_lock = -1,
 				       .wall_offset_ns = wall_offset_ns()};
 	struct wr_nft_plan plan = {0};
 	uint64_t now_ms = wr_nft_wall_ms(&shield);

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from weirtest import clock, env, full, needs, wait_for
+from weirtest import clock, env, full, needs, programs, wait_for
 from weirtest.netns import Network
 from weirtest.shield import Machines, Shield
 
@@ -104,6 +104,65 @@ def test_second_shield_is_refused(host):
             assert (code, output) == (1, "weir shield: weir shield already runs in this network namespace: process "
                                       f"{shield.process.pid}; stop it first\n")
         assert shield.has_table()
+
+
+def test_two_shields_started_at_once(host):
+    """One of them runs, whichever it is, and its table stays."""
+    with Shield(host, start=False) as first, Shield(host, start=False) as second:
+        both = [first, second]
+        for _ in range(10):
+            for shield in both:
+                shield.output.write_text("")
+                shield.launch()
+            wait_for(lambda: any(s.process.poll() is not None for s in both) and any(": ready:" in s.log() for s in both),
+                     "one shield to run and one to end", 30)
+            loser, winner = sorted(both, key=lambda s: s.process.poll() is None)
+            assert (loser.process.poll(), winner.process.poll()) == (1, None)
+            assert loser.log() == "weir shield: weir shield already runs in this network namespace: process " \
+                f"{winner.process.pid}; stop it first\n"
+            assert f"pid {winner.process.pid}" in winner.nft("list", "table", "inet", "weir")
+            assert winner.stop() == 0
+        loser.process = None
+
+
+def test_second_shield_in_another_container_is_refused(host):
+    """A shield in another namespace of process ids does not see the first one in /proc."""
+    with Shield(host) as shield, Shield(host, start=False) as other:
+        words = other.command()
+        at = len(host.prefix)
+        done = subprocess.run([*words[:at], "unshare", "--pid", "--fork", "--mount-proc", *words[at:]], env=clock.for_weir(),
+                              capture_output=True, text=True, timeout=env.patience(30), check=False)
+        assert (done.returncode, done.stderr) == (
+            1, "weir shield: weir shield already runs in this network namespace, in another container; stop it first\n")
+        assert f"pid {shield.process.pid}" in shield.nft("list", "table", "inet", "weir")
+
+
+SQUAT = """
+import os, socket, time
+os.setuid(60901)
+s = socket.socket(socket.AF_UNIX)
+s.bind("\\0weir-shield")
+{listen}
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("listen,text", [("s.listen()", "of user 60901 holds the socket @weir-shield and is no shield"),
+                                         ("", "an unknown process holds the socket @weir-shield")])
+def test_stranger_cannot_keep_the_shield_from_starting(host, listen, text):
+    squatter = programs.start([*host.prefix, "/usr/bin/python3", "-c", SQUAT.format(listen=listen)],
+                              stdout=subprocess.PIPE, text=True)
+    try:
+        assert squatter.stdout.readline() == "ready\n"
+        with Shield(host) as shield:
+            assert text in shield.log()
+            with Shield(host, start=False) as other:
+                code, output = other.run()
+                assert code == 1
+                assert f"already runs in this network namespace: process {shield.process.pid}" in output
+    finally:
+        programs.stop(squatter)
 
 
 def test_table_is_resized_while_the_shield_runs(host):

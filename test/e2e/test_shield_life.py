@@ -382,20 +382,33 @@ time.sleep(600)
 """
 
 
-def test_connected_administrator_is_protected():
+def test_logged_in_administrator_is_protected(monkeypatch):
+    """SSH_CONNECTION names the port of sshd, and the client that has logged in."""
+    with Machines() as machines:
+        monkeypatch.setenv("SSH_CONNECTION", f"{machines.client.address} 40022 {machines.server.address} 8022")
+        with Shield(machines.server) as shield:
+            machines.listen(machines.server, HOLD)
+            session = machines.listen(machines.client, STAY, machines.server.address)
+            shield.add(machines.client.address, "1h")
+            shield.wait_state(skipped=1)
+            assert f"{machines.client.address} is banned, but its packets pass: a user who has logged in with SSH has " \
+                "this address" in shield.log()
+            assert machines.connect(seconds=5) == "open"
+            for process in session, machines.servers[1]:  # the connection ends
+                process.kill()
+                process.wait()
+            shield.process.send_signal(signal.SIGHUP)  # without the signal, the shield looks again after ten seconds
+            shield.wait_state(skipped=0, elements_v4=1)
+            machines.wait_dropped(shield)
+
+
+def test_stranger_who_is_connected_to_sshd_is_banned():
+    """Everybody can hold a connection to sshd without a login."""
     with Machines() as machines, Shield(machines.server, "--ssh-ports", "8022") as shield:
         machines.listen(machines.server, HOLD)
-        session = machines.listen(machines.client, STAY, machines.server.address)
+        machines.listen(machines.client, STAY, machines.server.address)
         shield.add(machines.client.address, "1h")
-        shield.wait_state(skipped=1)
-        assert f"{machines.client.address} is banned, but its packets pass: an SSH connection from this address is open" \
-            in shield.log()
-        assert machines.connect(seconds=5) == "open"
-        for process in session, machines.servers[1]:  # the connection ends
-            process.kill()
-            process.wait()
-        shield.process.send_signal(signal.SIGHUP)  # without the signal, the shield looks again after ten seconds
-        shield.wait_state(skipped=0, elements_v4=1)
+        shield.wait_state(elements_v4=1, skipped=0)
         machines.wait_dropped(shield)
 
 

@@ -18,6 +18,7 @@
 
 #define LOOK_MS 100
 #define SECOND_MS 1000
+#define TABLE_TRIES 100    /* attempts to open a missing table at the start, LOOK_MS apart */
 #define STEP_NS 2000000000 /* a wall clock that moved by more than this has stepped */
 
 /* ---- work of the loop ---- */
@@ -131,7 +132,9 @@ static void run_loop(struct wr_nft_shield *shield)
 
 /* ---- start and end ---- */
 
-static int open_table(struct wr_nft_shield *shield, struct weir_error *error)
+/* Opens the table. With `wait`, the table may be missing for some seconds: the gateway may start at
+ * the same time. */
+static int open_table(struct wr_nft_shield *shield, bool wait, struct weir_error *error)
 {
 	struct weir_opts opts = {.size = sizeof opts,
 				 .flags = WEIR_OPEN_EXISTING,
@@ -139,6 +142,14 @@ static int open_table(struct wr_nft_shield *shield, struct weir_error *error)
 				 .dir = shield->settings->table_dir};
 	int rc = weir_open(&opts, &shield->table, error);
 
+	if (rc == WEIR_ENOENT && wait)
+		wr_log(WR_LOG_INFO,
+		       "waits up to %d s for the table %s, which weir gateway and weir serve make",
+		       TABLE_TRIES * LOOK_MS / 1000, opts.name ? opts.name : "default");
+	for (int tries = 0; rc == WEIR_ENOENT && wait && tries < TABLE_TRIES; tries++) {
+		poll(NULL, 0, LOOK_MS);
+		rc = weir_open(&opts, &shield->table, error);
+	}
 	if (rc == WEIR_ENOENT)
 		return wr_error(error, rc,
 				"there is no table %s: start weir gateway or weir serve first, or "
@@ -195,7 +206,7 @@ static int start(struct wr_nft_shield *shield, struct weir_error *error)
 {
 	int rc = wr_nft_rights_check(error);
 
-	rc = rc < 0 ? rc : open_table(shield, error);
+	rc = rc < 0 ? rc : open_table(shield, true, error);
 	rc = rc < 0 ? rc : lock_all(shield, error);
 	rc = rc < 0 ? rc : open_signals(shield, error);
 	rc = rc < 0 ? rc : wr_nft_open(&shield->nft, error);
@@ -273,7 +284,7 @@ int wr_nft_dry_run(const struct wr_nft_settings *settings, struct wr_buf *buf,
 				       .wall_offset_ns = wall_offset_ns()};
 	struct wr_nft_plan plan = {0};
 	uint64_t now_ms = wr_nft_wall_ms(&shield);
-	int rc = open_table(&shield, error);
+	int rc = open_table(&shield, false, error);
 
 	rc = rc < 0 ? rc : wr_nft_lists_read(&shield, error);
 	if (rc == 0 &&

@@ -307,6 +307,26 @@ def test_usage_errors(host, options, text):
 def test_missing_table(host):
     with Shield(host, start=False) as shield:
         shield.name = "other"
+        code, output = shield.run("--dry-run")
+        assert code == 1
+        assert "there is no table other: start weir gateway or weir serve first" in output
+
+
+def test_shield_waits_for_the_table(host):
+    """The gateway, started just before, makes the table a moment later."""
+    with Shield(host, start=False) as shield:
+        folder, shield.table = shield.table, shield.folder / "late"
+        shield.launch()
+        wait_for(lambda: "waits up to 10 s for the table default, which weir gateway and weir serve make" in shield.log(),
+                 "the message")
+        folder.rename(shield.table)
+        wait_for(lambda: "weir shield: ready" in shield.log(), "weir shield to be ready", 30)
+
+
+@full("waits ten seconds for the table")
+def test_wait_for_the_table_ends(host):
+    with Shield(host, start=False) as shield:
+        shield.name = "other"
         code, output = shield.run()
         assert code == 1
         assert "there is no table other: start weir gateway or weir serve first" in output

@@ -14,6 +14,7 @@
 #include "net/log.h"
 #include "shield/lock.h"
 #include "shield/nft.h"
+#include "shield/rules_count.h"
 #include "shield/run_impl.h"
 
 #define LOOK_MS 100
@@ -71,6 +72,20 @@ static void write_state(struct wr_nft_shield *shield)
 	wr_shield_state_write(shield->table, &shield->state);
 }
 
+/* Another program may have flushed the chains, which leaves the counter and the sets. */
+static int check_rules(const struct wr_nft_design *design, struct weir_error *error)
+{
+	unsigned count, expected = wr_nft_rules_of(design);
+	int rc = wr_nft_rules_count(&count, error);
+
+	if (rc == 0 && count != expected)
+		return wr_error(error, WEIR_ESYS,
+				"another program has changed the rules of " WR_NFT_TABLE
+				": %u instead of %u",
+				count, expected);
+	return rc;
+}
+
 static void work_each_second(struct wr_nft_shield *shield)
 {
 	struct weir_error error;
@@ -78,7 +93,8 @@ static void work_each_second(struct wr_nft_shield *shield)
 	follow_resize(shield);
 	wr_nft_lists_look(shield, false);
 	if (shield->present.has_table &&
-	    wr_nft_count(&shield->state.packets, &shield->state.bytes, &error) < 0)
+	    (wr_nft_count(&shield->state.packets, &shield->state.bytes, &error) < 0 ||
+	     check_rules(&shield->settings->design, &error) < 0))
 		wr_nft_note_failure(shield, &error);
 	write_state(shield);
 }

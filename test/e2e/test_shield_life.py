@@ -1,5 +1,6 @@
 """weir shield: start, end, crash, rights, protected addresses, and full sets."""
 
+import json
 import os
 import re
 import signal
@@ -184,6 +185,29 @@ def test_table_removed_by_another_program_is_written_again(host):
         wait_for(shield.has_table, "the table")
         assert set(shield.elements("banned4")) == {"198.51.100.7"}
         assert wait_for(lambda: shield.state()["failures"], "a failure in the state") == 1
+
+
+def rules(host):
+    """Returns the number of rules in the table."""
+    listed = json.loads(host.run("nft", "--json", "list", "table", "inet", "weir"))["nftables"]
+    return sum("rule" in part for part in listed)
+
+
+@pytest.mark.parametrize("options,count", [
+    ((), 8), (("--hooks", "forward", "--reject"), 10), (("--limit", "9/second", "--port", "80", "--reject"), 19)])
+def test_rules_removed_by_another_program_are_written_again(host, options, count):
+    with Shield(host, *options) as shield:
+        shield.add("198.51.100.7", "1h")
+        shield.wait_elements("banned4", "198.51.100.7")
+        assert rules(host) == count
+        before = shield.state()["updated_s"]
+        wait_for(lambda: shield.state()["updated_s"] > before + 1, "the next looks")
+        assert shield.state()["failures"] == 0
+        host.run("nft", "flush", "table", "inet", "weir")
+        wait_for(lambda: rules(host) == count, "the rules")
+        assert set(shield.elements("banned4")) == {"198.51.100.7"}
+        assert wait_for(lambda: shield.state()["failures"], "a failure in the state") == 1
+        assert f"another program has changed the rules of inet weir: 0 instead of {count}" in shield.log()
 
 
 def test_step_of_the_wall_clock(host):

@@ -279,7 +279,7 @@ int wr_nft_run_shield(const struct wr_nft_settings *settings, struct weir_error 
 
 	if (rc == 0) {
 		write_state(&shield);
-		wr_log(WR_LOG_INFO, "ready: %llu IPv4 addresses, %llu IPv6 networks, %llu prefixes",
+		wr_log(WR_LOG_INFO, "ready: IPv4 addresses %llu, IPv6 networks %llu, prefixes %llu",
 		       (unsigned long long)shield.state.elements_v4,
 		       (unsigned long long)shield.state.elements_v6,
 		       (unsigned long long)shield.state.prefixes);

@@ -466,10 +466,22 @@ def test_full_set_keeps_the_bans_that_end_last(host):
         elements = shield.elements("banned4")
         assert len(elements) == 16
         assert "198.51.100.7" in elements
-        assert shield.log().count("do not fit into the kernel's sets") == 1
+        assert shield.log().count(" bans do not fit into the kernel's sets, so these packets pass; the gateway refuses "
+                                  "only clients that rules or operators have banned") == 1
         shield.do("flush")
         shield.wait_state(elements_v4=0, left_out=0)
         assert shield.state()["failures"] == 0
+
+
+def test_list_writes_one_and_many(host):
+    with Shield(host) as shield:
+        shield.add("198.51.100.7", "1h")
+        shield.add("198.51.101.0/24", "1h")
+        shield.wait_state(elements_v4=1, prefixes=1)
+        assert "\ncarried   1 IPv4 address, 0 IPv6 networks, 1 prefix\n" in shield.do("list")
+        shield.add("198.51.100.8", "1h")
+        shield.wait_state(elements_v4=2)
+        assert "\ncarried   2 IPv4 addresses, 0 IPv6 networks, 1 prefix\n" in shield.do("list")
 
 
 def test_batches(host):

@@ -37,7 +37,9 @@ static const struct wr_cli_option run_options[] = {
 	 "within a second",
 	 AT(never)},
 	{"ssh-ports", WR_OPTION_LIST, "PORT,…", "22",
-	 "ports of sshd: the peers of its connections are protected", AT(ssh_ports)},
+	 "ports of sshd: the addresses of users who have logged in are\n"
+	 "protected",
+	 AT(ssh_ports)},
 	{"reject", WR_OPTION_SWITCH, NULL, NULL,
 	 "answer with a TCP reset or an ICMP message; without it\n"
 	 "packets are dropped silently",
@@ -127,6 +129,8 @@ static unsigned read_port(const char *text)
 
 static int read_ports(struct wr_nft_settings *settings)
 {
+	const char *connection = getenv("SSH_CONNECTION");
+
 	if (given.ports.count > WR_NFT_PORTS_MAX || given.ssh_ports.count > WR_SSH_PORTS_MAX - 1)
 		return wr_cli_usage("shield", "too many ports");
 	for (size_t i = 0; i < given.ports.count; i++) {
@@ -145,7 +149,8 @@ static int read_ports(struct wr_nft_settings *settings)
 					    given.ssh_ports.items[i]);
 		wr_ssh_ports_add(&settings->ssh_ports, port);
 	}
-	wr_ssh_ports_add(&settings->ssh_ports, wr_ssh_port_of(getenv("SSH_CONNECTION")));
+	wr_ssh_ports_add(&settings->ssh_ports, wr_ssh_port_of(connection));
+	settings->has_ssh_client = wr_ssh_client_of(connection, &settings->ssh_client);
 	return 0;
 }
 

@@ -240,6 +240,28 @@ static json_t *list_json(const struct bans *bans, const struct wr_shield_state *
 	return json_pack("{s:o, s:o}", "shield", shield, "bans", list);
 }
 
+/* Writes a number and what it counts. */
+static void print_count(uint64_t count, const char *one, const char *many)
+{
+	printf("%llu %s", (unsigned long long)count, count == 1 ? one : many);
+}
+
+static void print_carried(const struct wr_shield_state *state)
+{
+	printf("carried   ");
+	print_count(state->elements_v4, "IPv4 address, ", "IPv4 addresses, ");
+	print_count(state->elements_v6, "IPv6 network, ", "IPv6 networks, ");
+	print_count(state->prefixes, "prefix\n", "prefixes\n");
+	printf("dropped   ");
+	print_count(state->packets, "packet, ", "packets, ");
+	print_count(state->bytes, "byte\n", "bytes\n");
+	printf("passed    ");
+	print_count(state->skipped, "ban of a protected address, ",
+		    "bans of protected addresses, ");
+	printf("%llu without room; ", (unsigned long long)state->left_out);
+	print_count(state->failures, "failure\n", "failures\n");
+}
+
 static void print_state(const struct wr_shield_state *state)
 {
 	if (state->pid == 0)
@@ -250,14 +272,7 @@ static void print_state(const struct wr_shield_state *state)
 		       (unsigned long long)(now_s() - state->updated_s));
 	else
 		printf("shield    process %llu\n", (unsigned long long)state->pid);
-	printf("carried   %llu IPv4 addresses, %llu IPv6 networks, %llu prefixes\n",
-	       (unsigned long long)state->elements_v4, (unsigned long long)state->elements_v6,
-	       (unsigned long long)state->prefixes);
-	printf("dropped   %llu packets, %llu bytes\n", (unsigned long long)state->packets,
-	       (unsigned long long)state->bytes);
-	printf("passed    %llu bans of protected addresses, %llu without room; %llu failures\n",
-	       (unsigned long long)state->skipped, (unsigned long long)state->left_out,
-	       (unsigned long long)state->failures);
+	print_carried(state);
 }
 
 static void print_bans(const struct bans *bans)

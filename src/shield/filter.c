@@ -60,6 +60,8 @@ static const int allowed[] = {
 	SCMP_SYS(sendmsg),
 	SCMP_SYS(recvmsg),
 	SCMP_SYS(recvfrom),
+	/* the lock of the network namespace */
+	SCMP_SYS(accept4),
 	/* waiting and the end */
 	SCMP_SYS(poll),
 	SCMP_SYS(ppoll),

@@ -3,14 +3,26 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "net/log.h"
+
+#define SOCKET_NAME "weir-shield"
+#define BACKLOG 64   /* processes that wait for an answer */
+#define TRY_MS 10    /* interval of attempts to reach the holder of the name */
+#define TRIES_MAX 50 /* a shield listens at once after it has bound the name */
+
+/* ---- one shield per table ---- */
 
 /* Returns the process id in the file, or 0. */
 static long read_pid(int fd)
@@ -60,6 +72,108 @@ int wr_nft_lock(const char *table_path, struct weir_error *error)
 		     : wr_error_errno(error, WEIR_ESYS, "cannot lock %s", path);
 	close(fd);
 	return rc;
+}
+
+/* ---- one shield per network namespace ---- */
+
+static socklen_t socket_address(struct sockaddr_un *address)
+{
+	*address = (struct sockaddr_un){.sun_family = AF_UNIX};
+	memcpy(address->sun_path + 1, SOCKET_NAME, strlen(SOCKET_NAME));
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(SOCKET_NAME));
+}
+
+static int open_socket(void)
+{
+	return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+/* Returns the bound and listening socket, or -1 with errno. */
+static int bind_name(void)
+{
+	struct sockaddr_un address;
+	socklen_t len = socket_address(&address);
+	int fd = open_socket(), saved;
+
+	if (fd < 0)
+		return -1;
+	if (bind(fd, (struct sockaddr *)&address, len) == 0 && listen(fd, BACKLOG) == 0)
+		return fd;
+	saved = errno;
+	close(fd);
+	errno = saved;
+	return -1;
+}
+
+/* Finds the process that holds the name. Returns false if it does not answer. The process id is 0
+ * if the process is in another namespace of process ids. */
+static bool find_holder(struct ucred *holder)
+{
+	struct sockaddr_un address;
+	socklen_t len = socket_address(&address), size = sizeof *holder;
+	int fd = open_socket();
+	bool found;
+
+	if (fd < 0)
+		return false;
+	found = connect(fd, (struct sockaddr *)&address, len) == 0 &&
+		getsockopt(fd, SOL_SOCKET, SO_PEERCRED, holder, &size) == 0;
+	close(fd);
+	return found;
+}
+
+static int refuse(const struct ucred *holder, struct weir_error *error)
+{
+	if (holder->pid == 0)
+		return wr_error(error, WEIR_EINVAL,
+				"weir shield already runs in this network namespace, in another "
+				"container; stop it first");
+	return wr_error(error, WEIR_EINVAL,
+			"weir shield already runs in this network namespace: process %ld; stop it "
+			"first",
+			(long)holder->pid);
+}
+
+int wr_nft_lock_namespace(uid_t user, struct weir_error *error)
+{
+	struct ucred holder = {0};
+	bool found = false;
+
+	/* Another shield may be between bind() and listen(), or end at this moment. */
+	for (unsigned tries = 0; tries < TRIES_MAX && !found; tries++) {
+		int fd = bind_name();
+
+		if (fd >= 0)
+			return fd;
+		if (errno != EADDRINUSE)
+			return wr_error_errno(error, WEIR_ESYS,
+					      "cannot bind the socket @" SOCKET_NAME);
+		found = find_holder(&holder);
+		if (!found)
+			poll(NULL, 0, TRY_MS);
+	}
+	if (found && (holder.uid == 0 || holder.uid == geteuid() || holder.uid == user))
+		return refuse(&holder, error);
+	if (found)
+		wr_log(WR_LOG_WARN,
+		       "process %ld of user %lu holds the socket @" SOCKET_NAME
+		       " and is no shield; weir shield continues without this lock",
+		       (long)holder.pid, (unsigned long)holder.uid);
+	else
+		wr_log(WR_LOG_WARN, "an unknown process holds the socket @" SOCKET_NAME
+				    "; weir shield continues without this lock");
+	return wr_error(error, WEIR_ENOENT, "no lock");
+}
+
+void wr_nft_lock_answer(int fd)
+{
+	for (unsigned i = 0; i < BACKLOG && fd >= 0; i++) {
+		int peer = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
+
+		if (peer < 0)
+			return;
+		close(peer);
+	}
 }
 
 /* Reads the name of a process. Returns false if there is no such process. */

@@ -3,6 +3,7 @@
 #define WR_SHIELD_LOCK_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include <weir/error.h>
 
@@ -10,6 +11,16 @@
  * and writes the process id into it. Returns the descriptor, or an error that names the process
  * that has the lock. */
 int wr_nft_lock(const char *table_path, struct weir_error *error);
+
+/* Binds the abstract Unix socket `weir-shield`, which exists once per network namespace, until the
+ * process ends or the descriptor is closed. Returns the descriptor, or WEIR_EINVAL if another shield
+ * has the name. A shield runs as root, as the caller, or as `user`. Every local user can bind the
+ * name; if the holder is somebody else, logs a warning and returns WEIR_ENOENT, and the caller
+ * relies on the owner in the kernel's table, which needs CAP_NET_ADMIN. */
+int wr_nft_lock_namespace(uid_t user, struct weir_error *error);
+
+/* Accepts and closes the connections of other shields that asked for this process's id. */
+void wr_nft_lock_answer(int fd);
 
 /* Returns whether `pid` is another process with the name of this program. */
 bool wr_nft_is_shield(long pid);

@@ -6,8 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utmp.h>
 
 #include "base/error.h"
+#include "base/str.h"
 #include "net/networks.h"
 
 #define ESTABLISHED 1u /* state of a connection in /proc/net/tcp */
@@ -57,6 +59,60 @@ unsigned wr_ssh_port_of(const char *connection)
 	return port <= UINT16_MAX ? (unsigned)port : 0;
 }
 
+bool wr_ssh_client_of(const char *connection, struct wr_address *client)
+{
+	struct wr_address_range range;
+	unsigned bits;
+
+	if (!connection ||
+	    wr_address_prefix_parse(wr_str_first(wr_str(connection), strcspn(connection, " ")),
+				    &range, &bits) != WR_ADDRESS_PREFIX_OK ||
+	    memcmp(&range.low, &range.high, sizeof range.low) != 0)
+		return false;
+	*client = range.low;
+	return true;
+}
+
+/* Reads the address of a session in utmp. An IPv4 address is in the first of the four words. */
+static bool login_address(const struct utmp *entry, struct wr_address *address)
+{
+	const int32_t *words = entry->ut_addr_v6;
+	uint8_t bytes[16];
+	bool v4 = words[1] == 0 && words[2] == 0 && words[3] == 0;
+
+	if (entry->ut_type != USER_PROCESS || (v4 && words[0] == 0))
+		return false;
+	memcpy(bytes, words, sizeof bytes);
+	*address = wr_address_from(bytes, v4 ? 4 : 16);
+	return true;
+}
+
+int wr_ssh_read_logins(const char *path, struct wr_protect_list *logins, struct weir_error *error)
+{
+	FILE *file = fopen(path, "re");
+	struct wr_address address;
+	struct utmp entry;
+	bool ok = true;
+
+	if (!file)
+		return errno == ENOENT ? 0
+				       : wr_error_errno(error, WEIR_ESYS, "cannot read %s", path);
+	while (ok && fread(&entry, sizeof entry, 1, file) == 1)
+		if (login_address(&entry, &address))
+			ok = add_one(logins, &address);
+	fclose(file);
+	return ok ? 0 : wr_error(error, WEIR_EMEMORY, "out of memory");
+}
+
+static bool has_login(const struct wr_protect_list *logins, const struct wr_address *peer)
+{
+	for (size_t i = 0; i < logins->count; i++)
+		if (memcmp(&logins->items[i].low, peer, sizeof *peer) <= 0 &&
+		    memcmp(peer, &logins->items[i].high, sizeof *peer) <= 0)
+			return true;
+	return false;
+}
+
 /* Reads an address of /proc/net/tcp: words of 32 bits in the machine's byte order, in hexadecimal
  * digits. Returns the number of bytes, 4 or 16, or 0. */
 static size_t read_words(const char *digits, uint8_t bytes[16])
@@ -96,7 +152,8 @@ bool wr_ssh_line(const char *line, const struct wr_ssh_ports *ports, struct wr_a
 }
 
 static int read_connections(const char *path, const struct wr_ssh_ports *ports,
-			    struct wr_protect_list *list, struct weir_error *error)
+			    const struct wr_protect_list *logins, struct wr_protect_list *list,
+			    struct weir_error *error)
 {
 	FILE *file = fopen(path, "re");
 	char line[512];
@@ -107,16 +164,16 @@ static int read_connections(const char *path, const struct wr_ssh_ports *ports,
 		return errno == ENOENT ? 0
 				       : wr_error_errno(error, WEIR_ESYS, "cannot read %s", path);
 	while (ok && fgets(line, sizeof line, file))
-		if (wr_ssh_line(line, ports, &peer))
+		if (wr_ssh_line(line, ports, &peer) && has_login(logins, &peer))
 			ok = add_one(list, &peer);
 	fclose(file);
 	return ok ? 0 : wr_error(error, WEIR_EMEMORY, "out of memory");
 }
 
-int wr_protect_read_ssh(const struct wr_ssh_ports *ports, struct wr_protect_list *list,
-			struct weir_error *error)
+int wr_protect_read_ssh(const struct wr_ssh_ports *ports, const struct wr_protect_list *logins,
+			struct wr_protect_list *list, struct weir_error *error)
 {
-	int rc = read_connections("/proc/net/tcp", ports, list, error);
+	int rc = read_connections("/proc/net/tcp", ports, logins, list, error);
 
-	return rc < 0 ? rc : read_connections("/proc/net/tcp6", ports, list, error);
+	return rc < 0 ? rc : read_connections("/proc/net/tcp6", ports, logins, list, error);
 }

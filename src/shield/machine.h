@@ -23,9 +23,18 @@ unsigned wr_ssh_port_of(const char *connection);
 /* Appends the addresses of all network interfaces. Returns 0 or WEIR_ESYS. */
 int wr_protect_read_own(struct wr_protect_list *list, struct weir_error *error);
 
-/* Appends the peers of established TCP connections to these local ports. Returns 0 or an error. */
-int wr_protect_read_ssh(const struct wr_ssh_ports *ports, struct wr_protect_list *list,
-			struct weir_error *error);
+/* Reads the client's address in the value of SSH_CONNECTION. Returns false if there is none. */
+bool wr_ssh_client_of(const char *connection, struct wr_address *client);
+
+/* Appends the addresses of the sessions in a file of the form of utmp. sshd writes a session with a
+ * terminal to /run/utmp after the user has logged in. A missing file has no sessions. Returns 0 or
+ * an error. */
+int wr_ssh_read_logins(const char *path, struct wr_protect_list *logins, struct weir_error *error);
+
+/* Appends the peers of established TCP connections to these local ports whose addresses are in the
+ * joined list `logins`. Without a login, a peer of sshd is a stranger. Returns 0 or an error. */
+int wr_protect_read_ssh(const struct wr_ssh_ports *ports, const struct wr_protect_list *logins,
+			struct wr_protect_list *list, struct weir_error *error);
 
 /* Reads a line of /proc/net/tcp or /proc/net/tcp6. Returns true and sets *peer if it is an
  * established connection to one of the ports. */

@@ -15,7 +15,7 @@
 	X(WR_PROTECT_NEVER, "--never names it")                                                    \
 	X(WR_PROTECT_RULES, "an entry with `allow: true` in the rules names it")                   \
 	X(WR_PROTECT_OWN, "this machine has this address")                                         \
-	X(WR_PROTECT_SSH, "an SSH connection from this address is open")
+	X(WR_PROTECT_SSH, "a user who has logged in with SSH has this address")
 
 enum wr_protect_kind {
 #define WR_PROTECT_ENUM(name, reason) name,

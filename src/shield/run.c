@@ -14,10 +14,12 @@
 #include "net/log.h"
 #include "shield/lock.h"
 #include "shield/nft.h"
+#include "shield/rules_count.h"
 #include "shield/run_impl.h"
 
 #define LOOK_MS 100
 #define SECOND_MS 1000
+#define TABLE_TRIES 100    /* attempts to open a missing table at the start, LOOK_MS apart */
 #define STEP_NS 2000000000 /* a wall clock that moved by more than this has stepped */
 
 /* ---- work of the loop ---- */
@@ -70,6 +72,20 @@ static void write_state(struct wr_nft_shield *shield)
 	wr_shield_state_write(shield->table, &shield->state);
 }
 
+/* Another program may have flushed the chains, which leaves the counter and the sets. */
+static int check_rules(const struct wr_nft_design *design, struct weir_error *error)
+{
+	unsigned count, expected = wr_nft_rules_of(design);
+	int rc = wr_nft_rules_count(&count, error);
+
+	if (rc == 0 && count != expected)
+		return wr_error(error, WEIR_ESYS,
+				"another program has changed the rules of " WR_NFT_TABLE
+				": %u instead of %u",
+				count, expected);
+	return rc;
+}
+
 static void work_each_second(struct wr_nft_shield *shield)
 {
 	struct weir_error error;
@@ -77,7 +93,8 @@ static void work_each_second(struct wr_nft_shield *shield)
 	follow_resize(shield);
 	wr_nft_lists_look(shield, false);
 	if (shield->present.has_table &&
-	    wr_nft_count(&shield->state.packets, &shield->state.bytes, &error) < 0)
+	    (wr_nft_count(&shield->state.packets, &shield->state.bytes, &error) < 0 ||
+	     check_rules(&shield->settings->design, &error) < 0))
 		wr_nft_note_failure(shield, &error);
 	write_state(shield);
 }
@@ -124,13 +141,16 @@ static void run_loop(struct wr_nft_shield *shield)
 			return;
 		if (number == SIGHUP)
 			wr_nft_lists_look(shield, true);
+		wr_nft_lock_answer(shield->namespace_lock);
 		look(shield);
 	}
 }
 
 /* ---- start and end ---- */
 
-static int open_table(struct wr_nft_shield *shield, struct weir_error *error)
+/* Opens the table. With `wait`, the table may be missing for some seconds: the gateway may start at
+ * the same time. */
+static int open_table(struct wr_nft_shield *shield, bool wait, struct weir_error *error)
 {
 	struct weir_opts opts = {.size = sizeof opts,
 				 .flags = WEIR_OPEN_EXISTING,
@@ -138,6 +158,14 @@ static int open_table(struct wr_nft_shield *shield, struct weir_error *error)
 				 .dir = shield->settings->table_dir};
 	int rc = weir_open(&opts, &shield->table, error);
 
+	if (rc == WEIR_ENOENT && wait)
+		wr_log(WR_LOG_INFO,
+		       "waits up to %d s for the table %s, which weir gateway and weir serve make",
+		       TABLE_TRIES * LOOK_MS / 1000, opts.name ? opts.name : "default");
+	for (int tries = 0; rc == WEIR_ENOENT && wait && tries < TABLE_TRIES; tries++) {
+		poll(NULL, 0, LOOK_MS);
+		rc = weir_open(&opts, &shield->table, error);
+	}
 	if (rc == WEIR_ENOENT)
 		return wr_error(error, rc,
 				"there is no table %s: start weir gateway or weir serve first, or "
@@ -159,8 +187,23 @@ static int open_signals(struct wr_nft_shield *shield, struct weir_error *error)
 	return shield->signals < 0 ? wr_error_errno(error, WEIR_ESYS, "signalfd") : 0;
 }
 
-/* Refuses a second shield in this network namespace. A table without a living owner is left from a
- * shield that was killed, or that ended with --leave; it is replaced. */
+static int lock_all(struct wr_nft_shield *shield, struct weir_error *error)
+{
+	const struct wr_nft_user *user = &shield->settings->user;
+	int rc;
+
+	shield->lock = wr_nft_lock(shield->table->path, error);
+	if (shield->lock < 0)
+		return shield->lock;
+	rc = wr_nft_lock_namespace(user->change ? user->uid : geteuid(), error);
+	if (rc >= 0)
+		shield->namespace_lock = rc;
+	return rc < 0 && rc != WEIR_ENOENT ? rc : 0;
+}
+
+/* Refuses a second shield in this network namespace, also if a stranger holds the name of the
+ * socket. A table without a living owner is left from a shield that was killed, or that ended with
+ * --leave; it is replaced. */
 static int check_owner(struct weir_error *error)
 {
 	long owner = wr_nft_owner();
@@ -179,11 +222,8 @@ static int start(struct wr_nft_shield *shield, struct weir_error *error)
 {
 	int rc = wr_nft_rights_check(error);
 
-	rc = rc < 0 ? rc : open_table(shield, error);
-	if (rc == 0) {
-		shield->lock = wr_nft_lock(shield->table->path, error);
-		rc = shield->lock < 0 ? shield->lock : 0;
-	}
+	rc = rc < 0 ? rc : open_table(shield, true, error);
+	rc = rc < 0 ? rc : lock_all(shield, error);
 	rc = rc < 0 ? rc : open_signals(shield, error);
 	rc = rc < 0 ? rc : wr_nft_open(&shield->nft, error);
 	rc = rc < 0 ? rc : wr_nft_rights_drop(&shield->settings->user, error);
@@ -224,6 +264,8 @@ static void free_all(struct wr_nft_shield *shield)
 		close(shield->signals);
 	if (shield->lock >= 0)
 		close(shield->lock);
+	if (shield->namespace_lock >= 0)
+		close(shield->namespace_lock);
 }
 
 int wr_nft_run_shield(const struct wr_nft_settings *settings, struct weir_error *error)
@@ -231,12 +273,13 @@ int wr_nft_run_shield(const struct wr_nft_settings *settings, struct weir_error 
 	struct wr_nft_shield shield = {.settings = settings,
 				       .signals = -1,
 				       .lock = -1,
+				       .namespace_lock = -1,
 				       .wall_offset_ns = wall_offset_ns()};
 	int rc = start(&shield, error);
 
 	if (rc == 0) {
 		write_state(&shield);
-		wr_log(WR_LOG_INFO, "ready: %llu IPv4 addresses, %llu IPv6 networks, %llu prefixes",
+		wr_log(WR_LOG_INFO, "ready: IPv4 addresses %llu, IPv6 networks %llu, prefixes %llu",
 		       (unsigned long long)shield.state.elements_v4,
 		       (unsigned long long)shield.state.elements_v6,
 		       (unsigned long long)shield.state.prefixes);
@@ -253,10 +296,11 @@ int wr_nft_dry_run(const struct wr_nft_settings *settings, struct wr_buf *buf,
 	struct wr_nft_shield shield = {.settings = settings,
 				       .signals = -1,
 				       .lock = -1,
+				       .namespace_lock = -1,
 				       .wall_offset_ns = wall_offset_ns()};
 	struct wr_nft_plan plan = {0};
 	uint64_t now_ms = wr_nft_wall_ms(&shield);
-	int rc = open_table(&shield, error);
+	int rc = open_table(&shield, false, error);
 
 	rc = rc < 0 ? rc : wr_nft_lists_read(&shield, error);
 	if (rc == 0 &&

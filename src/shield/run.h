@@ -12,6 +12,8 @@ struct wr_nft_settings {
 	const char *rules;                  /* path of rule files, or NULL */
 	struct wr_text_list trust, never;
 	struct wr_ssh_ports ssh_ports;
+	struct wr_address ssh_client; /* of the user who started the shield */
+	bool has_ssh_client;
 	struct wr_nft_design design;
 	struct wr_nft_user user;
 	bool leave; /* at the end, keep the kernel's table */

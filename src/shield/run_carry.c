@@ -85,9 +85,9 @@ static void log_full(struct wr_nft_shield *shield, size_t left_out)
 {
 	if (left_out && !shield->was_full)
 		wr_log(WR_LOG_WARN,
-		       "%zu bans do not fit into the kernel's sets; the gateway still refuses "
-		       "these "
-		       "clients. --size N raises the maximum of %u",
+		       "%zu bans do not fit into the kernel's sets, so these packets pass; the "
+		       "gateway refuses only clients that rules or operators have banned. "
+		       "--size N raises the maximum of %u",
 		       left_out, shield->settings->design.size);
 	shield->was_full = left_out > 0;
 }

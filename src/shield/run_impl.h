@@ -25,6 +25,7 @@ struct wr_nft_shield {
 	bool protect_differs;   /* the kernel's sets of protected addresses are out of date */
 	bool was_full;
 	int signals, lock;
+	int namespace_lock; /* socket, or -1 */
 };
 
 static inline uint64_t wr_nft_mono_ms(void)

@@ -1,4 +1,5 @@
 /* Keeps the lists of protected addresses of a running shield up to date. Called by run.c. */
+#include <paths.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -72,11 +73,29 @@ static int read_own(struct wr_nft_shield *shield, struct weir_error *error)
 	return rc;
 }
 
+/* Reads the addresses of users who have logged in with SSH. The user who started the shield may
+ * have no session in utmp. */
+static int read_logins(const struct wr_nft_settings *settings, struct wr_protect_list *logins,
+		       struct weir_error *error)
+{
+	const struct wr_address *client = &settings->ssh_client;
+	int rc = wr_ssh_read_logins(_PATH_UTMP, logins, error);
+
+	if (rc == 0 && settings->has_ssh_client &&
+	    !wr_protect_list_add(logins, &(struct wr_address_range){*client, *client}))
+		rc = wr_error(error, WEIR_EMEMORY, "out of memory");
+	return rc;
+}
+
 static int read_ssh(struct wr_nft_shield *shield, struct weir_error *error)
 {
-	struct wr_protect_list list = {0};
-	int rc = wr_protect_read_ssh(&shield->settings->ssh_ports, &list, error);
+	const struct wr_nft_settings *settings = shield->settings;
+	struct wr_protect_list logins = {0}, list = {0};
+	int rc = read_logins(settings, &logins, error);
 
+	if (rc == 0)
+		rc = wr_protect_read_ssh(&settings->ssh_ports, &logins, &list, error);
+	wr_protect_list_free(&logins);
 	if (rc == 0)
 		replace_list(shield, WR_PROTECT_SSH, &list);
 	wr_protect_list_free(&list);

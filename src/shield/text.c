@@ -107,6 +107,15 @@ void wr_nft_text_table(struct wr_buf *buf, const struct wr_nft_design *design, l
 	wr_buf_printf(buf, "}\n");
 }
 
+unsigned wr_nft_rules_of(const struct wr_nft_design *design)
+{
+	unsigned refuse = design->reject ? 5 : 3;
+	unsigned chain = 5 + (design->limit.count ? 2 : 0);
+	bool both = design->input && design->forward && design->reject;
+
+	return refuse + (both ? 2 * chain : chain);
+}
+
 /* ---- elements ---- */
 
 static void put_address(struct wr_buf *buf, const struct wr_address *address)

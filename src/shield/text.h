@@ -29,6 +29,9 @@ void wr_nft_text_remove(struct wr_buf *buf);
  * `owner`. */
 void wr_nft_text_table(struct wr_buf *buf, const struct wr_nft_design *design, long pid);
 
+/* Returns the number of rules in the table. */
+unsigned wr_nft_rules_of(const struct wr_nft_design *design);
+
 /* Adds elements of one hash set, with the rest of their timeouts at now_ms (milliseconds since
  * 1970). With `again`, elements that are already in the set get the new timeout: "add" alone does
  * not change the timeout in kernels before 6.12. */

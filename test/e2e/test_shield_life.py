@@ -1,5 +1,6 @@
 """weir shield: start, end, crash, rights, protected addresses, and full sets."""
 
+import json
 import os
 import re
 import signal
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from weirtest import clock, env, full, needs, wait_for
+from weirtest import clock, env, full, needs, programs, wait_for
 from weirtest.netns import Network
 from weirtest.shield import Machines, Shield
 
@@ -106,6 +107,65 @@ def test_second_shield_is_refused(host):
         assert shield.has_table()
 
 
+def test_two_shields_started_at_once(host):
+    """One of them runs, whichever it is, and its table stays."""
+    with Shield(host, start=False) as first, Shield(host, start=False) as second:
+        both = [first, second]
+        for _ in range(10):
+            for shield in both:
+                shield.output.write_text("")
+                shield.launch()
+            wait_for(lambda: any(s.process.poll() is not None for s in both) and any(": ready:" in s.log() for s in both),
+                     "one shield to run and one to end", 30)
+            loser, winner = sorted(both, key=lambda s: s.process.poll() is None)
+            assert (loser.process.poll(), winner.process.poll()) == (1, None)
+            assert loser.log() == "weir shield: weir shield already runs in this network namespace: process " \
+                f"{winner.process.pid}; stop it first\n"
+            assert f"pid {winner.process.pid}" in winner.nft("list", "table", "inet", "weir")
+            assert winner.stop() == 0
+        loser.process = None
+
+
+def test_second_shield_in_another_container_is_refused(host):
+    """A shield in another namespace of process ids does not see the first one in /proc."""
+    with Shield(host) as shield, Shield(host, start=False) as other:
+        words = other.command()
+        at = len(host.prefix)
+        done = subprocess.run([*words[:at], "unshare", "--pid", "--fork", "--mount-proc", *words[at:]], env=clock.for_weir(),
+                              capture_output=True, text=True, timeout=env.patience(30), check=False)
+        assert (done.returncode, done.stderr) == (
+            1, "weir shield: weir shield already runs in this network namespace, in another container; stop it first\n")
+        assert f"pid {shield.process.pid}" in shield.nft("list", "table", "inet", "weir")
+
+
+SQUAT = """
+import os, socket, time
+os.setuid(60901)
+s = socket.socket(socket.AF_UNIX)
+s.bind("\\0weir-shield")
+{listen}
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("listen,text", [("s.listen()", "of user 60901 holds the socket @weir-shield and is no shield"),
+                                         ("", "an unknown process holds the socket @weir-shield")])
+def test_stranger_cannot_keep_the_shield_from_starting(host, listen, text):
+    squatter = programs.start([*host.prefix, "/usr/bin/python3", "-c", SQUAT.format(listen=listen)],
+                              stdout=subprocess.PIPE, text=True)
+    try:
+        assert squatter.stdout.readline() == "ready\n"
+        with Shield(host) as shield:
+            assert text in shield.log()
+            with Shield(host, start=False) as other:
+                code, output = other.run()
+                assert code == 1
+                assert f"already runs in this network namespace: process {shield.process.pid}" in output
+    finally:
+        programs.stop(squatter)
+
+
 def test_table_is_resized_while_the_shield_runs(host):
     with Shield(host) as shield:
         shield.add("198.51.100.7", "1h")
@@ -125,6 +185,29 @@ def test_table_removed_by_another_program_is_written_again(host):
         wait_for(shield.has_table, "the table")
         assert set(shield.elements("banned4")) == {"198.51.100.7"}
         assert wait_for(lambda: shield.state()["failures"], "a failure in the state") == 1
+
+
+def rules(host):
+    """Returns the number of rules in the table."""
+    listed = json.loads(host.run("nft", "--json", "list", "table", "inet", "weir"))["nftables"]
+    return sum("rule" in part for part in listed)
+
+
+@pytest.mark.parametrize("options,count", [
+    ((), 8), (("--hooks", "forward", "--reject"), 10), (("--limit", "9/second", "--port", "80", "--reject"), 19)])
+def test_rules_removed_by_another_program_are_written_again(host, options, count):
+    with Shield(host, *options) as shield:
+        shield.add("198.51.100.7", "1h")
+        shield.wait_elements("banned4", "198.51.100.7")
+        assert rules(host) == count
+        before = shield.state()["updated_s"]
+        wait_for(lambda: shield.state()["updated_s"] > before + 1, "the next looks")
+        assert shield.state()["failures"] == 0
+        host.run("nft", "flush", "table", "inet", "weir")
+        wait_for(lambda: rules(host) == count, "the rules")
+        assert set(shield.elements("banned4")) == {"198.51.100.7"}
+        assert wait_for(lambda: shield.state()["failures"], "a failure in the state") == 1
+        assert f"another program has changed the rules of inet weir: 0 instead of {count}" in shield.log()
 
 
 def test_step_of_the_wall_clock(host):
@@ -248,6 +331,26 @@ def test_usage_errors(host, options, text):
 def test_missing_table(host):
     with Shield(host, start=False) as shield:
         shield.name = "other"
+        code, output = shield.run("--dry-run")
+        assert code == 1
+        assert "there is no table other: start weir gateway or weir serve first" in output
+
+
+def test_shield_waits_for_the_table(host):
+    """The gateway, started just before, makes the table a moment later."""
+    with Shield(host, start=False) as shield:
+        folder, shield.table = shield.table, shield.folder / "late"
+        shield.launch()
+        wait_for(lambda: "waits up to 10 s for the table default, which weir gateway and weir serve make" in shield.log(),
+                 "the message")
+        folder.rename(shield.table)
+        wait_for(lambda: "weir shield: ready" in shield.log(), "weir shield to be ready", 30)
+
+
+@full("waits ten seconds for the table")
+def test_wait_for_the_table_ends(host):
+    with Shield(host, start=False) as shield:
+        shield.name = "other"
         code, output = shield.run()
         assert code == 1
         assert "there is no table other: start weir gateway or weir serve first" in output
@@ -331,20 +434,33 @@ time.sleep(600)
 """
 
 
-def test_connected_administrator_is_protected():
+def test_logged_in_administrator_is_protected(monkeypatch):
+    """SSH_CONNECTION names the port of sshd, and the client that has logged in."""
+    with Machines() as machines:
+        monkeypatch.setenv("SSH_CONNECTION", f"{machines.client.address} 40022 {machines.server.address} 8022")
+        with Shield(machines.server) as shield:
+            machines.listen(machines.server, HOLD)
+            session = machines.listen(machines.client, STAY, machines.server.address)
+            shield.add(machines.client.address, "1h")
+            shield.wait_state(skipped=1)
+            assert f"{machines.client.address} is banned, but its packets pass: a user who has logged in with SSH has " \
+                "this address" in shield.log()
+            assert machines.connect(seconds=5) == "open"
+            for process in session, machines.servers[1]:  # the connection ends
+                process.kill()
+                process.wait()
+            shield.process.send_signal(signal.SIGHUP)  # without the signal, the shield looks again after ten seconds
+            shield.wait_state(skipped=0, elements_v4=1)
+            machines.wait_dropped(shield)
+
+
+def test_stranger_who_is_connected_to_sshd_is_banned():
+    """Everybody can hold a connection to sshd without a login."""
     with Machines() as machines, Shield(machines.server, "--ssh-ports", "8022") as shield:
         machines.listen(machines.server, HOLD)
-        session = machines.listen(machines.client, STAY, machines.server.address)
+        machines.listen(machines.client, STAY, machines.server.address)
         shield.add(machines.client.address, "1h")
-        shield.wait_state(skipped=1)
-        assert f"{machines.client.address} is banned, but its packets pass: an SSH connection from this address is open" \
-            in shield.log()
-        assert machines.connect(seconds=5) == "open"
-        for process in session, machines.servers[1]:  # the connection ends
-            process.kill()
-            process.wait()
-        shield.process.send_signal(signal.SIGHUP)  # without the signal, the shield looks again after ten seconds
-        shield.wait_state(skipped=0, elements_v4=1)
+        shield.wait_state(elements_v4=1, skipped=0)
         machines.wait_dropped(shield)
 
 
@@ -358,10 +474,22 @@ def test_full_set_keeps_the_bans_that_end_last(host):
         elements = shield.elements("banned4")
         assert len(elements) == 16
         assert "198.51.100.7" in elements
-        assert shield.log().count("do not fit into the kernel's sets") == 1
+        assert shield.log().count(" bans do not fit into the kernel's sets, so these packets pass; the gateway refuses "
+                                  "only clients that rules or operators have banned") == 1
         shield.do("flush")
         shield.wait_state(elements_v4=0, left_out=0)
         assert shield.state()["failures"] == 0
+
+
+def test_list_writes_one_and_many(host):
+    with Shield(host) as shield:
+        shield.add("198.51.100.7", "1h")
+        shield.add("198.51.101.0/24", "1h")
+        shield.wait_state(elements_v4=1, prefixes=1)
+        assert "\ncarried   1 IPv4 address, 0 IPv6 networks, 1 prefix\n" in shield.do("list")
+        shield.add("198.51.100.8", "1h")
+        shield.wait_state(elements_v4=2)
+        assert "\ncarried   2 IPv4 addresses, 0 IPv6 networks, 1 prefix\n" in shield.do("list")
 
 
 def test_batches(host):

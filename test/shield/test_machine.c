@@ -1,5 +1,10 @@
-/* SSH connections in the text of /proc/net/tcp. */
+/* SSH connections in the text of /proc/net/tcp, and sessions in utmp. */
 #include "shield_test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <utmp.h>
 
 #include "shield/machine.h"
 
@@ -64,6 +69,62 @@ static void test_ports(void **state)
 	assert_int_equal(few.count, 2);
 }
 
+static void test_client(void **state)
+{
+	struct wr_address_range expected = make_range("203.0.113.5");
+	struct wr_address client;
+
+	(void)state;
+	assert_true(wr_ssh_client_of("203.0.113.5 40022 192.0.2.1 2222", &client));
+	assert_memory_equal(&client, &expected.low, sizeof client);
+	assert_false(wr_ssh_client_of("203.0.113.0/24 40022 192.0.2.1 2222", &client));
+	assert_false(wr_ssh_client_of("", &client));
+	assert_false(wr_ssh_client_of(NULL, &client));
+}
+
+/* Writes an entry with an address of 4 or 16 bytes, or without one. */
+static void put_entry(FILE *file, short type, const char *address)
+{
+	struct utmp entry = {.ut_type = type};
+
+	if (address) {
+		struct wr_address_range range = make_range(address);
+		bool v4 = wr_address_is_v4(&range.low);
+
+		memcpy(entry.ut_addr_v6, range.low.bytes + (v4 ? 12 : 0), v4 ? 4 : 16);
+	}
+	assert_int_equal(fwrite(&entry, sizeof entry, 1, file), 1);
+}
+
+/* Only the sessions of users who are logged in count. A session without an address is local. */
+static void test_logins(void **state)
+{
+	char path[] = "/tmp/weir-utmp-XXXXXX";
+	struct wr_address_range v4 = make_range("198.51.100.7"), v6 = make_range("2001:db8::7");
+	struct wr_protect_list logins = {0};
+	struct weir_error error;
+	FILE *file = fdopen(mkstemp(path), "w");
+
+	(void)state;
+	assert_non_null(file);
+	put_entry(file, BOOT_TIME, NULL);
+	put_entry(file, USER_PROCESS, "198.51.100.7");
+	put_entry(file, LOGIN_PROCESS, "198.51.100.8");
+	put_entry(file, DEAD_PROCESS, "198.51.100.9");
+	put_entry(file, USER_PROCESS, NULL);
+	put_entry(file, USER_PROCESS, "2001:db8::7");
+	fputs("half of an entry", file);
+	fclose(file);
+	assert_int_equal(wr_ssh_read_logins(path, &logins, &error), 0);
+	unlink(path);
+	assert_int_equal(logins.count, 2);
+	assert_memory_equal(&logins.items[0], &v4, sizeof v4);
+	assert_memory_equal(&logins.items[1], &v6, sizeof v6);
+	assert_int_equal(wr_ssh_read_logins(path, &logins, &error), 0); /* there is no file */
+	assert_int_equal(logins.count, 2);
+	wr_protect_list_free(&logins);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -71,6 +132,8 @@ int main(void)
 		cmocka_unit_test(test_other_lines),
 		cmocka_unit_test(test_ipv6),
 		cmocka_unit_test(test_ports),
+		cmocka_unit_test(test_client),
+		cmocka_unit_test(test_logins),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,11 @@
+/* Counts the rules of the table `inet weir` in the kernel. */
+#ifndef WR_SHIELD_RULES_COUNT_H
+#define WR_SHIELD_RULES_COUNT_H
+
+#include <weir/error.h>
+
+/* Sets *count to the number of rules in all chains of the table. Asks the kernel directly, because
+ * `nft list` reads all elements. Returns 0, or WEIR_ESYS if the kernel gives no answer. */
+int wr_nft_rules_count(unsigned *count, struct weir_error *error);
+
+#endif

@@ -184,6 +184,16 @@ static int write_all(int fd, const char *bytes, size_t len, uint64_t at)
 	return 0;
 }
 
+/* Returns whether the open file still has its name. Another process may have completed and renamed it
+ * before this one got the lock. */
+static bool has_its_name(const struct get_item *item, const struct stat *opened)
+{
+	struct stat named;
+
+	return fstatat(item->files->partial, item->name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       named.st_ino == opened->st_ino && named.st_dev == opened->st_dev;
+}
+
 /* Opens the partial file. The lock excludes other processes that load the same URL. */
 static int open_partial(struct get_item *item)
 {
@@ -198,6 +208,8 @@ static int open_partial(struct get_item *item)
 			    "another weir get, or another line of the list, loads the same URL");
 	if (fstat(item->fd, &info) < 0)
 		return fail(item, NULL);
+	if (!has_its_name(item, &info))
+		return fail(item, "another weir get has loaded the same URL meanwhile");
 	if (!S_ISREG(info.st_mode) || (uint64_t)info.st_size != item->offset) {
 		if (item->offset)
 			return fail(item, "the partial file has changed; start weir get again");

@@ -125,7 +125,7 @@ def test_a_full_disk_at_standard_output_is_exit_23(server, tmp_path, words):
     assert done.returncode == 23 and b"No space left on device" in done.stderr
 
 
-@pytest.mark.parametrize("status, fields", [(304, {"ETag": '"v1"'}), (302, {}), (300, {})])
+@pytest.mark.parametrize("status, fields", [(302, {}), (300, {})])
 def test_a_status_without_a_body_to_keep_is_exit_22(server, tmp_path, status, fields):
     server.on("/a", Answer(status, fields, b"moved"))
     done = run(server.url("/a"), "--out", tmp_path)
@@ -342,6 +342,67 @@ def test_a_part_that_nobody_asked_for_is_an_error(server, tmp_path):
     done = run(server.url("/a"), "-H", "Range: bytes=0-4")
     assert (done.returncode, done.stdout) == (0, b"first")
     assert run(server.url("/a"), "-H", "Range: bytes=0-4", "--resume", "--out", tmp_path).returncode == 2
+
+
+@pytest.mark.parametrize("first, part", [
+    ({"ETag": '"a"'}, {"ETag": '"b"', "Content-Range": "bytes 5-9/10"}),
+    ({"ETag": '"a"'}, {"Content-Range": "bytes 5-9/10"}),
+    ({"ETag": '"a"'}, {"ETag": 'W/"a"', "Content-Range": "bytes 5-9/10"}),
+    ({"ETag": '"a"'}, {"ETag": '"a"', "Content-Range": "bytes 5-9/11"}),
+    ({"Last-Modified": "Mon, 01 Jan 2024 00:00:00 GMT"},
+     {"Last-Modified": "Tue, 02 Jan 2024 00:00:00 GMT", "Content-Range": "bytes 5-9/10"}),
+    ({"Last-Modified": "Mon, 01 Jan 2024 00:00:00 GMT"}, {"Content-Range": "bytes 5-10/*"}),
+])
+def test_a_part_of_another_version_begins_again(server, tmp_path, first, part):
+    """Bytes of two versions never come together in one file: the third request asks for the whole body."""
+    length = 6 if part["Content-Range"].endswith("10/*") else 5
+    server.on("/a", Answer(200, first, b"0123456789", cut=5), Answer(206, part, b"X" * length), Answer(200, first, b"abcdefghij"))
+    done = run(server.url("/a"), "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / name_of(server.url("/a"))).read_bytes() == b"abcdefghij"
+    assert [s.fields.get("range") for s in server.seen()] == [None, "bytes=5-", None]
+
+
+def test_a_part_of_another_version_is_not_written_to_standard_output(server):
+    part = Answer(206, {"ETag": '"b"', "Content-Range": "bytes 5-9/10"}, b"XXXXX")
+    server.on("/a", Answer(200, {"ETag": '"a"'}, b"0123456789", cut=5), part)
+    done = run("--attempts", "2", server.url("/a"))
+    assert (done.returncode, done.stdout) == (56, b"01234")
+    assert b"the server sent a part of another version of the body" in done.stderr
+
+
+@pytest.mark.parametrize("fields", [
+    {"ETag": '"a"', "Content-Range": "bytes 5-9/10"},
+    {"ETag": '"a"', "Content-Range": "bytes 5-9/*"},  # the length is known from the first response
+])
+def test_a_part_of_the_same_version_is_continued(server, fields):
+    server.on("/a", Answer(200, {"ETag": '"a"'}, b"0123456789", cut=5), Answer(206, fields, b"56789"))
+    done = run(server.url("/a"))
+    assert (done.returncode, done.stdout) == (0, b"0123456789"), done.stderr
+
+
+def test_a_part_may_leave_out_last_modified(server):
+    modified = {"Last-Modified": "Mon, 01 Jan 2024 00:00:00 GMT"}
+    server.on("/a", Answer(200, modified, b"0123456789", cut=5), Answer(206, {"Content-Range": "bytes 5-9/10"}, b"56789"))
+    done = run(server.url("/a"))
+    assert (done.returncode, done.stdout) == (0, b"0123456789"), done.stderr
+
+
+@pytest.mark.parametrize("answer, text", [
+    (Answer(206, {"Content-Range": "bytes 3-5/10"}, b"345"), b"the server sent a part of the body (status 206)"),
+    (Answer(304, {"ETag": '"a"'}), b"the server sent the status 304 to a request without a condition"),
+])
+def test_a_response_that_nobody_asked_for_is_exit_56(server, tmp_path, answer, text):
+    server.on("/a", answer)
+    done = run(server.url("/a"), "--out", tmp_path)
+    assert done.returncode == 56 and text in done.stderr
+    assert len(server.seen()) == 1 and not list(tmp_path.iterdir())
+
+
+def test_a_304_to_the_callers_condition_is_exit_22(server):
+    server.on("/a", Answer(304, {"ETag": '"a"'}))
+    done = run(server.url("/a"), "-H", 'If-None-Match: "a"')
+    assert done.returncode == 22 and b"HTTP status 304" in done.stderr
 
 
 def test_a_validator_cannot_add_a_field(server, tmp_path):

@@ -80,6 +80,12 @@ static void read_attempt(struct wr_fetch_job *job, CURLcode result, struct ended
 	if (job->cut && !job->aborted) /* the rest of the body was not wanted */
 		ended->result = CURLE_OK;
 	ended->code = job->aborted ? job->aborted : code_of(ended->result);
+	if (ended->result == CURLE_UNSUPPORTED_PROTOCOL && sent_us > 0 && !job->aborted) {
+		/* libcurl takes a response without a status line for HTTP/0.9. */
+		ended->code = WEIR_ETRANSFER;
+		job->wrong = "the response is not HTTP";
+		job->wrong_again = true;
+	}
 	if (ended->code == 0 && !job->in_body)
 		ended->code = wr_fetch_body_begin(job);
 	if (ended->code == 0 && !wr_fetch_part_complete(job))

@@ -399,6 +399,13 @@ def test_a_response_that_nobody_asked_for_is_exit_56(server, tmp_path, answer, t
     assert len(server.seen()) == 1 and not list(tmp_path.iterdir())
 
 
+def test_a_response_that_is_not_http_is_exit_56(server):
+    server.on("/a", Answer(raw=b"hello\r\n"))
+    done = run(server.url("/a"))
+    assert (done.returncode, done.stdout) == (56, b"") and b"the response is not HTTP" in done.stderr
+    assert len(server.seen()) == 1
+
+
 def test_a_304_to_the_callers_condition_is_exit_22(server):
     server.on("/a", Answer(304, {"ETag": '"a"'}))
     done = run(server.url("/a"), "-H", 'If-None-Match: "a"')

@@ -116,6 +116,16 @@ bool wr_fetch_part_complete(const struct wr_fetch_job *job)
 	       (!job->part_total || job->part_end == job->part_total);
 }
 
+int wr_fetch_part_missing(struct wr_fetch_job *job)
+{
+	const char *etag = weir_response_header(&job->response->shown, "etag");
+	bool changed = etag && job->validator[0] == '"' && strcmp(etag, job->validator) != 0;
+
+	if (!changed && (!job->total || job->total == job->delivered))
+		return 0;
+	return begin_again(job, "the server does not have the rest of the body any more");
+}
+
 int wr_fetch_part_unchanged(struct wr_fetch_job *job)
 {
 	if (job->has_entry || has_field(job, "if-none-match") ||

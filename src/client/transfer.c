@@ -159,14 +159,15 @@ int wr_fetch_body_begin(struct wr_fetch_job *job)
 	    wr_fetch_response_list(job->response) < 0)
 		return WEIR_EMEMORY;
 	learn(job);
+	if ((status == 206 && wr_fetch_part_begin(job, asked) < 0) ||
+	    (status == 304 && wr_fetch_part_unchanged(job) < 0) ||
+	    (status == 416 && asked && wr_fetch_part_missing(job) < 0))
+		return WEIR_ETRANSFER;
 	job->holds = status == 403 || status == 429 || (status >= 502 && status <= 504) ||
 		     wr_fetch_is_redirect(job, (unsigned)status);
 	job->holds |= asked && status == 416;
 	if (job->holds)
 		return 0;
-	if ((status == 206 && wr_fetch_part_begin(job, asked) < 0) ||
-	    (status == 304 && wr_fetch_part_unchanged(job) < 0))
-		return WEIR_ETRANSFER;
 	if (!(asked && status == 206))
 		job->delivered = 0;
 	if (job->flags & WEIR_REQUEST_CONTINUE && job->delivered == 0)

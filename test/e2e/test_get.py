@@ -363,6 +363,19 @@ def test_a_part_of_another_version_begins_again(server, tmp_path, first, part):
     assert [s.fields.get("range") for s in server.seen()] == [None, "bytes=5-", None]
 
 
+@pytest.mark.parametrize("fields", [
+    {"Content-Range": "bytes */5"},  # the first response has said that the body has 10 bytes
+    {"Content-Range": "bytes */10", "ETag": '"b"'},
+])
+def test_a_body_that_became_shorter_begins_again(server, tmp_path, fields):
+    first = Answer(200, {"ETag": '"a"'}, b"0123456789", cut=5)
+    server.on("/a", first, Answer(416, fields), Answer(200, {"ETag": '"b"'}, b"abcde"))
+    done = run(server.url("/a"), "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / name_of(server.url("/a"))).read_bytes() == b"abcde"
+    assert [s.fields.get("range") for s in server.seen()] == [None, "bytes=5-", None]
+
+
 def test_a_part_of_another_version_is_not_written_to_standard_output(server):
     part = Answer(206, {"ETag": '"b"', "Content-Range": "bytes 5-9/10"}, b"XXXXX")
     server.on("/a", Answer(200, {"ETag": '"a"'}, b"0123456789", cut=5), part)

@@ -244,6 +244,17 @@ static void take(struct get *get, const struct weir_response *response)
 		fail(get, item, response);
 }
 
+/* Returns which part of all URLs has ended, 0 to 1, or -1 if the end of the list is not known. URLs
+ * that are under way have been read, but have not ended. */
+static double part_ended(const struct get *get)
+{
+	const struct get_report *report = &get->report;
+	double read = wr_cli_get_list_part(&get->list);
+	double ended = (double)(report->complete + report->skipped + report->failed);
+
+	return read < 0 || !get->next_number ? read : read * ended / (double)get->next_number;
+}
+
 static void run(struct get *get)
 {
 	bool cancelled = false;
@@ -260,7 +271,7 @@ static void run(struct get *get)
 			cancelled = true;
 		}
 		begin_items(get);
-		wr_cli_get_report_progress(&get->report, wr_cli_get_list_part(&get->list));
+		wr_cli_get_report_progress(&get->report, part_ended(get));
 	}
 }
 

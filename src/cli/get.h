@@ -165,7 +165,7 @@ void wr_cli_get_report_item(struct get_report *report, const struct get_item *it
 			    const struct weir_response *response, enum get_end end,
 			    enum get_exit code, const char *why);
 
-/* Shows the progress on a terminal. */
+/* Shows the progress on a terminal. `part` of the URLs has ended, 0 to 1; -1: unknown. */
 void wr_cli_get_report_progress(struct get_report *report, double part);
 
 /* Writes the summary. Returns the exit code of the command. */

@@ -820,3 +820,23 @@ def test_a_terminal_shows_what_it_waits_for(server, tmp_path):
     assert done.returncode == 0
     assert f"127.0.0.1:{server.port}: waits 3 s, told by Retry-After".encode() in shown
     assert b"1 URL: 1 complete" in shown.split(b"\x1b[K")[-1]
+
+
+@pytest.mark.parametrize("from_file", [False, True])
+def test_the_progress_counts_urls_that_have_ended(server, tmp_path, from_file):
+    """One of two URLs waits: half of the work is done."""
+    server.on("/a", Answer(body=b"x"))
+    server.on("/b", Answer(429, {"Retry-After": "2"}), Answer(body=b"x"))
+    words = [server.url("/a"), server.url("/b")]
+    if from_file:
+        (tmp_path / "urls").write_text("".join(f"{url}\n" for url in words))
+        words = ["--from", tmp_path / "urls"]
+    terminal = Terminal(columns=120)
+    try:
+        done = subprocess.run(command(*words, "--out", tmp_path / "out"), stderr=terminal.slave, check=False, timeout=60,
+                              env={**os.environ, "TERM": "xterm", "LC_ALL": "C.UTF-8"})
+    finally:
+        shown = terminal.close()
+    assert done.returncode == 0
+    waiting = [line for line in shown.split(b"\r") if b"waits" in line]
+    assert waiting and all(b" 50 %" in line and b" 1 URLs" in line for line in waiting), shown

@@ -79,6 +79,8 @@ def test_sends_fields_method_and_body(server):
 
 @pytest.mark.parametrize("words, code, text", [
     (["http://"], 3, b"http://"),
+    (["http:///x"], 3, b"the host is missing"),
+    (["http:/x"], 3, b"the host is missing"),
     (["ftp://127.0.0.1/"], 3, b"the scheme must be http or https"),
     (["file:///etc/passwd"], 3, b"the scheme must be http or https"),
     (["example.com"], 3, b"begin with http:// or https://"),
@@ -583,6 +585,26 @@ def test_a_list_from_standard_input(server, tmp_path):
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {
         name_of(server.url(f"/{i}")): b"%d" % i for i in range(20)}
     assert urls[server.url("/7")]["file"] == name_of(server.url("/7"))
+
+
+@pytest.mark.parametrize("words", [[], ["--overwrite"], ["--resume"]])
+def test_a_url_that_is_in_the_list_twice_is_loaded_once(server, tmp_path, words):
+    server.on("/a", Answer(body=b"x"))
+    server.on("/b", Answer(body=b"y"))
+    urls = [server.url("/a"), server.url("/b"), server.url("/a"), server.url("/a#part")]
+    done = run(*urls, "--out", tmp_path, "--json", *words)
+    assert done.returncode == 0, done.stderr
+    totals = results(done)[1]
+    assert (totals["complete"], totals["skipped"], totals["failed"], totals["requests"]) == (2, 2, 0, 2)
+
+
+def test_many_urls_stay_different(server, tmp_path):
+    """The table of names grows: none of 3000 URLs counts as one of the others, and each second one is skipped."""
+    server.note = lambda seen: Answer(body=b"x")
+    lines = "".join(f"{server.url(f'/{i}')}\n" * 2 for i in range(3000))
+    done = run("--from", "-", "--out", tmp_path, "--json", "--concurrency", "16", input=lines.encode())
+    totals = results(done)[1]
+    assert (done.returncode, totals["complete"], totals["skipped"]) == (0, 3000, 3000)
 
 
 def test_the_first_failure_of_the_list_counts(server, tmp_path):

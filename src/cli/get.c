@@ -25,6 +25,7 @@ struct get {
 	const struct get_arguments *given;
 	struct weir_client *client;
 	struct get_list list;
+	struct get_seen seen;
 	struct get_files files;
 	struct get_report report;
 	uint64_t next_number;
@@ -132,10 +133,13 @@ static void begin_item(struct get *get, const char *url, const char *wrong)
 	struct get_item *item = make_item(get, url);
 	struct weir_error error = {0};
 	enum get_end found;
-	int rc;
+	int rc, again = 0;
 
-	if (!item || !item->url) {
-		free(item);
+	if (item && item->url && item->files && !wrong)
+		again = wr_cli_get_seen_add(&get->seen, item->name);
+	if (!item || !item->url || again < 0) {
+		if (item)
+			free_item(item);
 		fputs("weir get: out of memory\n", stderr);
 		get->at_end = true;
 		get->report.exit = GET_MEMORY;
@@ -145,8 +149,8 @@ static void begin_item(struct get *get, const char *url, const char *wrong)
 		end_item(get, item, NULL, GET_FAILED, GET_MALFORMED, wrong);
 		return;
 	}
-	found = item->files ? wr_cli_get_file_find(item) : GET_COMPLETE;
-	if (found == GET_SKIPPED) {
+	found = item->files && !again ? wr_cli_get_file_find(item) : GET_COMPLETE;
+	if (again || found == GET_SKIPPED) {
 		end_item(get, item, NULL, GET_SKIPPED, GET_OK, "");
 		return;
 	}
@@ -244,6 +248,17 @@ static void take(struct get *get, const struct weir_response *response)
 		fail(get, item, response);
 }
 
+/* Returns which part of all URLs has ended, 0 to 1, or -1 if the end of the list is not known. URLs
+ * that are under way have been read, but have not ended. */
+static double part_ended(const struct get *get)
+{
+	const struct get_report *report = &get->report;
+	double read = wr_cli_get_list_part(&get->list);
+	double ended = (double)(report->complete + report->skipped + report->failed);
+
+	return read < 0 || !get->next_number ? read : read * ended / (double)get->next_number;
+}
+
 static void run(struct get *get)
 {
 	bool cancelled = false;
@@ -260,7 +275,7 @@ static void run(struct get *get)
 			cancelled = true;
 		}
 		begin_items(get);
-		wr_cli_get_report_progress(&get->report, wr_cli_get_list_part(&get->list));
+		wr_cli_get_report_progress(&get->report, part_ended(get));
 	}
 }
 
@@ -330,6 +345,7 @@ int wr_cli_get(int argc, char **argv)
 		code = run_opened(&get);
 	weir_client_close(get.client);
 	wr_cli_get_list_close(&get.list);
+	wr_cli_get_seen_free(&get.seen);
 	wr_cli_get_arguments_free();
 	return code;
 }

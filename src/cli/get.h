@@ -1,5 +1,5 @@
 /* Shared by the files of `weir get`: get.c (running), get_options.c (the options), get_list.c (the
- * URLs), get_file.c (the files), get_report.c (progress, messages and the summary). */
+ * URLs), get_seen.c (which of them it had before), get_file.c (the files), get_report.c (progress, messages and the summary). */
 #ifndef WR_CLI_GET_H
 #define WR_CLI_GET_H
 
@@ -82,11 +82,27 @@ const char *wr_cli_get_list_next(struct get_list *list, const char **wrong);
 /* Returns which part of the list has been read, 0 to 1, or -1 if its end is not known. */
 double wr_cli_get_list_part(const struct get_list *list);
 
+/* ---- the names of the list so far (get_seen.c) ---- */
+
+struct get_digest {
+	uint64_t word[2];
+};
+
+/* Begins as {0}. */
+struct get_seen {
+	struct get_digest *digests;
+	size_t slots, used;
+};
+
+/* Adds the name of a file. Returns 0, 1 if the list had the name before, or -1 if memory is lacking. */
+int wr_cli_get_seen_add(struct get_seen *seen, const char *name);
+void wr_cli_get_seen_free(struct get_seen *seen);
+
 /* ---- one URL ---- */
 
 enum get_end {
 	GET_COMPLETE,
-	GET_SKIPPED, /* the file was complete before */
+	GET_SKIPPED, /* the file was complete before, or the list had the URL before */
 	GET_FAILED,
 };
 
@@ -165,7 +181,7 @@ void wr_cli_get_report_item(struct get_report *report, const struct get_item *it
 			    const struct weir_response *response, enum get_end end,
 			    enum get_exit code, const char *why);
 
-/* Shows the progress on a terminal. */
+/* Shows the progress on a terminal. `part` of the URLs has ended, 0 to 1; -1: unknown. */
 void wr_cli_get_report_progress(struct get_report *report, double part);
 
 /* Writes the summary. Returns the exit code of the command. */

@@ -67,7 +67,9 @@ static size_t put_figures(double part, uint64_t count, const char *unit, uint64_
 
 	text[0] = '\0';
 	if (part >= 0) {
-		len = (size_t)snprintf(text, cap, " %3.0f %%", part * 100);
+		/* 100 % is shown only at the end. */
+		len = (size_t)snprintf(text, cap, " %3.0f %%",
+				       part < 1 && part > 0.99 ? 99 : part * 100);
 		gap = "  ";
 	}
 	if (parts >= AND_COUNT) {

@@ -117,6 +117,8 @@ struct wr_fetch_job {
 	bool in_body;          /* the body has begun: further fields are trailers */
 	bool holds;            /* the body is kept until it is known whether it is final */
 	bool decodes;          /* libcurl decompresses the body */
+	const char *wrong;     /* what is wrong with the response; NULL: nothing was found */
+	bool wrong_again;      /* another attempt would get the same response */
 	bool cut;              /* more of the body arrived than is kept */
 	uint64_t sent_wall_ns; /* when the attempt began */
 
@@ -131,6 +133,7 @@ struct wr_fetch_job {
 	/* The part of the body that the running attempt continues with: the position behind its last
 	 * byte, and the length of the body. 0: the response is no such part; the length is unknown. */
 	uint64_t part_end, part_total;
+	uint64_t total; /* length of the body that was passed to on_body in part; 0: unknown */
 
 	struct wr_fetch_response *response;
 };
@@ -227,6 +230,22 @@ void wr_fetch_transfer_end(struct wr_fetch_job *job);
 int wr_fetch_body_begin(struct wr_fetch_job *job);
 /* Passes a piece of the body to the caller and to the cache. Returns 0 or an error. */
 int wr_fetch_body_pass(struct wr_fetch_job *job, const void *bytes, size_t len);
+
+/* part.c */
+/* Keeps the validator and the length of the body that begins, so that a later attempt can ask for the
+ * rest. */
+void wr_fetch_part_keep(struct wr_fetch_job *job);
+/* Checks a 206. `asked`: the client has asked for the rest of a body. Returns 0, or WEIR_ETRANSFER with
+ * the reason in job->wrong; if the part does not continue the body, the next attempt begins it again. */
+int wr_fetch_part_begin(struct wr_fetch_job *job, bool asked);
+/* Returns whether the response, if it is a part of a body, has all bytes up to the end of the body. A
+ * server may send a smaller part than was asked for. */
+bool wr_fetch_part_complete(const struct wr_fetch_job *job);
+/* Checks a 416 to a request for the rest of a body. Returns 0, or WEIR_ETRANSFER if the body that was
+ * begun is longer or of another version; the next attempt begins it again then. */
+int wr_fetch_part_missing(struct wr_fetch_job *job);
+/* Checks a 304. Returns 0, or WEIR_ETRANSFER if the request had no condition. */
+int wr_fetch_part_unchanged(struct wr_fetch_job *job);
 
 /* outcome.c */
 /* Reads what the response says about limits. Called when its header is complete. */

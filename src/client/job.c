@@ -58,6 +58,15 @@ static const char *read_parts(CURLU *parts, char key[WR_FETCH_HOST_TEXT],
 	return wrong;
 }
 
+/* Returns whether there are not exactly two slashes before the host, as in "http:///x". libcurl would
+ * take x for the host. */
+static bool lacks_host(const char *url)
+{
+	const char *at = strchr(url, ':');
+
+	return !at || strncmp(at, "://", 3) != 0 || at[3] == '/';
+}
+
 int wr_fetch_url_read(const char *url, char key[WR_FETCH_HOST_TEXT], char text[WR_FETCH_HOST_TEXT],
 		      struct weir_error *error)
 {
@@ -75,6 +84,8 @@ int wr_fetch_url_read(const char *url, char key[WR_FETCH_HOST_TEXT], char text[W
 		return wr_error(error, WEIR_EMEMORY, "out of memory");
 	code = curl_url_set(parts, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME);
 	wrong = code ? curl_url_strerror(code) : read_parts(parts, key, text);
+	if (!wrong && lacks_host(url))
+		wrong = "the host is missing; write two slashes before it";
 	if (code == CURLUE_BAD_SCHEME)
 		wrong = "the scheme is missing; begin with http:// or https://";
 	curl_url_cleanup(parts);

@@ -43,8 +43,10 @@ static int code_of(CURLcode result)
 }
 
 /* Returns whether another attempt could succeed. */
-static bool can_repeat(const struct ended *ended)
+static bool can_repeat(const struct wr_fetch_job *job, const struct ended *ended)
 {
+	if (job->wrong_again)
+		return false;
 	return ended->code == 0 || ended->code == WEIR_ERESOLVE || ended->code == WEIR_ECONNECT ||
 	       ended->code == WEIR_ETIMEOUT || ended->code == WEIR_ETLS ||
 	       ended->code == WEIR_ETRANSFER;
@@ -66,16 +68,6 @@ void wr_fetch_told(const struct wr_fetch_job *job, struct weir_ratelimit *told)
 	weir_ratelimit_parse(fields, count, (int)shown->status, wr_clock_wall_ns(), told);
 }
 
-/* Returns whether the response, if it is a part of a body, has all bytes up to the end of the body. A
- * server may send a smaller part than was asked for. */
-static bool has_whole_part(const struct wr_fetch_job *job)
-{
-	if (!job->part_end)
-		return true;
-	return job->delivered == job->part_end &&
-	       (!job->part_total || job->part_end == job->part_total);
-}
-
 /* Reads what libcurl and the callbacks know, and ends the transfer. */
 static void read_attempt(struct wr_fetch_job *job, CURLcode result, struct ended *ended)
 {
@@ -88,9 +80,15 @@ static void read_attempt(struct wr_fetch_job *job, CURLcode result, struct ended
 	if (job->cut && !job->aborted) /* the rest of the body was not wanted */
 		ended->result = CURLE_OK;
 	ended->code = job->aborted ? job->aborted : code_of(ended->result);
+	if (ended->result == CURLE_UNSUPPORTED_PROTOCOL && sent_us > 0 && !job->aborted) {
+		/* libcurl takes a response without a status line for HTTP/0.9. */
+		ended->code = WEIR_ETRANSFER;
+		job->wrong = "the response is not HTTP";
+		job->wrong_again = true;
+	}
 	if (ended->code == 0 && !job->in_body)
 		ended->code = wr_fetch_body_begin(job);
-	if (ended->code == 0 && !has_whole_part(job))
+	if (ended->code == 0 && !wr_fetch_part_complete(job))
 		ended->code = WEIR_ETRANSFER;
 	ended->unsent = ended->code != 0 && sent_us == 0;
 	ended->status = job->response->shown.status;
@@ -109,6 +107,8 @@ static enum wr_polite_outcome outcome_of(const struct ended *ended)
 
 static const char *failure_text(const struct wr_fetch_job *job, const struct ended *ended)
 {
+	if (job->wrong)
+		return job->wrong;
 	return !job->aborted && job->curl_error[0] ? job->curl_error : weir_strerror(ended->code);
 }
 
@@ -184,7 +184,7 @@ static void retry_or_finish(struct wr_fetch_job *job, const struct ended *ended)
 	enum wr_retry_verdict verdict = WR_RETRY_NOT_FAILED;
 	uint64_t at_ns = ended->now_ns;
 
-	if (can_repeat(ended))
+	if (can_repeat(job, ended))
 		verdict = wr_retry_decide(&settings, &job->host->budget, &attempt, ended->now_ns,
 					  wr_fetch_random(client), &at_ns);
 	if (verdict == WR_RETRY_YES) {

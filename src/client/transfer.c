@@ -135,63 +135,6 @@ static size_t hold(struct wr_fetch_job *job, const char *bytes, size_t len)
 	return job->cut ? 0 : len;
 }
 
-/* Keeps the validator of the body, with which a later attempt asks for the rest. */
-static void keep_validator(struct wr_fetch_job *job)
-{
-	const char *etag = weir_response_header(&job->response->shown, "etag");
-	const char *modified = weir_response_header(&job->response->shown, "last-modified");
-	const char *validator = etag && etag[0] == '"' ? etag : modified;
-
-	free(job->validator);
-	job->validator = validator ? strdup(validator) : NULL;
-}
-
-/* Reads digits. Returns false if there are none, or if the number is 2^63 or more. */
-static bool take_position(const char **at, uint64_t *value)
-{
-	const char *start = *at;
-
-	for (*value = 0; **at >= '0' && **at <= '9'; (*at)++) {
-		if (*value > INT64_MAX / 10 - 1)
-			return false;
-		*value = *value * 10 + (uint64_t)(**at - '0');
-	}
-	return *at > start;
-}
-
-/* Reads "bytes 100-199/200" or "bytes 100-199/" and an asterisk. Returns whether the part continues the
- * body where the earlier attempt ended. */
-static bool read_part(struct wr_fetch_job *job)
-{
-	const char *at = weir_response_header(&job->response->shown, "content-range");
-	uint64_t first, last, total = 0;
-
-	if (!at || strncmp(at, "bytes ", 6) != 0)
-		return false;
-	at += 6;
-	if (!take_position(&at, &first) || *at++ != '-' || !take_position(&at, &last) ||
-	    *at++ != '/')
-		return false;
-	if (strcmp(at, "*") != 0 && (!take_position(&at, &total) || *at || total <= last))
-		return false;
-	job->part_end = last + 1;
-	job->part_total = total;
-	return first == job->delivered && last >= first;
-}
-
-/* Decides what to do with a 206. A part that was not asked for must not pass as the body. Returns 0 or
- * an error. */
-static int begin_part(struct wr_fetch_job *job, bool asked)
-{
-	struct weir_str value;
-
-	if (asked)
-		return read_part(job) ? 0 : WEIR_ETRANSFER;
-	return wr_fetch_fields_get(wr_buf_str(&job->request), WR_STR("range"), &value)
-		       ? 0
-		       : WEIR_ETRANSFER;
-}
-
 /* Tells the pace of the host about the limits, before the body has arrived: other requests to the host
  * may start now. */
 static void learn(struct wr_fetch_job *job)
@@ -216,17 +159,19 @@ int wr_fetch_body_begin(struct wr_fetch_job *job)
 	    wr_fetch_response_list(job->response) < 0)
 		return WEIR_EMEMORY;
 	learn(job);
+	if ((status == 206 && wr_fetch_part_begin(job, asked) < 0) ||
+	    (status == 304 && wr_fetch_part_unchanged(job) < 0) ||
+	    (status == 416 && asked && wr_fetch_part_missing(job) < 0))
+		return WEIR_ETRANSFER;
 	job->holds = status == 403 || status == 429 || (status >= 502 && status <= 504) ||
 		     wr_fetch_is_redirect(job, (unsigned)status);
 	job->holds |= asked && status == 416;
 	if (job->holds)
 		return 0;
-	if (status == 206 && begin_part(job, asked) < 0)
-		return WEIR_ETRANSFER;
 	if (!(asked && status == 206))
 		job->delivered = 0;
 	if (job->flags & WEIR_REQUEST_CONTINUE && job->delivered == 0)
-		keep_validator(job);
+		wr_fetch_part_keep(job);
 	wr_fetch_cached_begin(job);
 	return 0;
 }
@@ -363,6 +308,8 @@ int wr_fetch_transfer_begin(struct wr_fetch_job *job, uint64_t now_ns)
 	job->aborted = 0;
 	job->in_body = job->holds = job->cut = false;
 	job->part_end = job->part_total = 0;
+	job->wrong = NULL;
+	job->wrong_again = false;
 	job->curl_error[0] = '\0';
 	job->sent_wall_ns = wr_clock_wall_ns();
 	job->number++;

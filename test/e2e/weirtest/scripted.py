@@ -23,6 +23,7 @@ class Answer:
     body: bytes = b""
     reset: bool = False  # resets the connection instead of answering
     cut: int = -1  # sends only so many bytes of the body, then resets the connection
+    raw: bytes = None  # sends these bytes instead of a response
     hold: threading.Event = None  # waits for the event before the answer
     pause: threading.Event = None  # waits for the event after half of the body
 
@@ -48,6 +49,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             answer.hold.wait(60)
         if answer.reset:
             self.reset()
+            return
+        if answer.raw is not None:
+            self.wfile.write(answer.raw)
+            self.reset(graceful=True)
             return
         self.send(answer)
 

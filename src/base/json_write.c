@@ -151,14 +151,6 @@ void wr_json_key_str(struct wr_json_out *json, struct weir_str name)
 	write_string(json, name, true);
 }
 
-/* Returns whether a code point above ASCII is a control character, a zero-width character, a line
- * separator, or a mark that changes the direction of text. */
-static bool is_control(uint32_t point)
-{
-	return (point >= 0x80 && point < 0xa0) || (point >= 0x200b && point <= 0x200f) ||
-	       (point >= 0x2028 && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069);
-}
-
 bool wr_json_bytes(struct wr_json_out *json, struct weir_str text)
 {
 	bool is_utf8 = true;
@@ -177,7 +169,7 @@ bool wr_json_bytes(struct wr_json_out *json, struct weir_str text)
 		point = len ? wr_utf8_point(text.ptr + i, len) : 0;
 		if (len == 0)
 			wr_buf_add_str(json->buf, WR_STR(WR_UTF8_UNKNOWN));
-		else if (is_control(point))
+		else if (wr_utf8_is_control(point))
 			wr_buf_printf(json->buf, "\\u%04x", (unsigned)point);
 		else
 			add_escaped(json->buf, (struct weir_str){text.ptr + i, len});

@@ -2,6 +2,7 @@
 #ifndef WR_BASE_UTF8_H
 #define WR_BASE_UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,6 +40,14 @@ static inline uint32_t wr_utf8_point(const char *at, size_t len)
 	for (size_t i = 1; i < len; i++)
 		point = point << 6 | (c[i] & 0x3fu);
 	return point;
+}
+
+/* Returns whether a code point above ASCII is a control character, a zero-width character, a line
+ * separator, or a mark that changes the direction of text. */
+static inline bool wr_utf8_is_control(uint32_t point)
+{
+	return (point >= 0x80 && point < 0xa0) || (point >= 0x200b && point <= 0x200f) ||
+	       (point >= 0x2028 && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069);
 }
 
 #endif

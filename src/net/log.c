@@ -64,8 +64,8 @@ static size_t text_line(char *line, size_t cap, enum wr_log_level level, const c
 	return used + 1;
 }
 
-/* Replaces control characters by blanks, also those of two bytes (U+0080 to U+009F): client text
- * must not begin a line, nor control a terminal. */
+/* Replaces control characters by blanks, also those above ASCII, such as U+009B and U+202E: client
+ * text must not begin a line, control a terminal, nor change the direction of text. */
 static void blank_controls(char *text)
 {
 	for (size_t left = strlen(text); left;) {
@@ -73,7 +73,7 @@ static void blank_controls(char *text)
 		uint32_t point = len ? wr_utf8_point(text, len) : 0x80;
 
 		len = len ? len : 1;
-		if (point < ' ' || (point >= 0x7f && point < 0xa0))
+		if (point < ' ' || point == 0x7f || wr_utf8_is_control(point))
 			memset(text, ' ', len);
 		text += len;
 		left -= len;

@@ -40,6 +40,11 @@ static void on_load(void *context, const struct weir_load *load)
 		wr_log(WR_LOG_INFO, "rules loaded: generation %llu, hash %016llx, in %.1f ms",
 		       (unsigned long long)load->generation, (unsigned long long)load->hash,
 		       (double)load->duration_ns / 1e6);
+	else if (load->rc == WEIR_ERULES)
+		wr_log(WR_LOG_ERROR,
+		       "rules not loaded: weir check %s shows the errors; generation %llu stays in "
+		       "force",
+		       service->settings.rules, (unsigned long long)load->generation);
 	else
 		wr_log(WR_LOG_ERROR, "rules not loaded: %s; generation %llu stays in force",
 		       weir_strerror(load->rc), (unsigned long long)load->generation);

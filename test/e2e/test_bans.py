@@ -1,8 +1,10 @@
 """Automatic bans through the gateway: the refusal that bans, the text, the end, and other processes."""
 
 import json
+import subprocess
 
-from weirtest import fetch
+from weirtest import WEIR, Nginx, fetch, free_port, needs, patience
+from weirtest.clock import for_weir
 from weirtest.gateway import Gateway
 from weirtest.serve import Serve
 
@@ -99,3 +101,17 @@ def test_a_second_process_sees_the_ban(clock):
         answer = check(second)
         assert answer["retry_after"] == 601
         assert answer["banned_until"].endswith("T12:10:31.000Z")
+
+
+@needs("ipv6")
+def test_ipv4_client_of_a_socket_for_both_families(api, clock):
+    """nginx writes the address of such a client as ::ffff:127.0.0.1. The list of bans has the IPv4 address."""
+    del clock
+    rules = RULES.replace("grow: 2", "shield: true")
+    both = free_port()
+    with Nginx(rules=rules, conf_server="location / { weir on; proxy_pass http://api; }", api=api,
+               listen=[f"[::]:{both} ipv6only=off"]) as nginx:
+        assert [fetch(both).status for _ in range(5)] == [200, 429, 429, 429, 429]
+        shown = subprocess.run([WEIR, "shield", "list", "--json", "--table", "test", "--dir", nginx.prefix / "table"],
+                               capture_output=True, text=True, check=True, timeout=patience(30), env=for_weir())
+        assert [ban["address"] for ban in json.loads(shown.stdout)["bans"]] == ["127.0.0.1"]

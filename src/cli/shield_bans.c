@@ -40,6 +40,7 @@ static int read_address(const char *text, struct wr_ban *ban)
 	struct wr_address_range range;
 	unsigned bits;
 
+	*ban = (struct wr_ban){.flags = WR_BAN_BARE | WR_BAN_SHIELD};
 	switch (wr_address_prefix_parse(wr_str(text), &range, &bits)) {
 	case WR_ADDRESS_PREFIX_OK:
 		break;
@@ -52,7 +53,6 @@ static int read_address(const char *text, struct wr_ban *ban)
 	}
 	if (bits == 0)
 		return wr_cli_usage("shield", "'%s' is every address", text);
-	*ban = (struct wr_ban){.flags = WR_BAN_BARE | WR_BAN_SHIELD};
 	wr_ban_set_address(ban, &range.low, bits);
 	return 0;
 }

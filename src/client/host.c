@@ -100,10 +100,12 @@ void wr_fetch_host_leave(struct wr_fetch_job *job)
 
 void wr_fetch_hosts_free(struct weir_client *client)
 {
-	struct wr_list *link;
+	struct wr_list *next;
 
-	while ((link = wr_list_first(&client->hosts)))
+	for (struct wr_list *link = wr_list_first(&client->hosts); link; link = next) {
+		next = wr_list_after(&client->hosts, link);
 		remove_host(client, wr_container_of(link, struct wr_fetch_host, link));
+	}
 }
 
 /* ---- the pace ---- */

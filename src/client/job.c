@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "client/engine.h"
@@ -74,6 +75,7 @@ int wr_fetch_url_read(const char *url, char key[WR_FETCH_HOST_TEXT], char text[W
 	CURLU *parts;
 	CURLUcode code;
 
+	wr_assert(url);
 	if (strlen(url) > WR_FETCH_URL_MAX)
 		return wr_error(error, WEIR_EURL, "a URL has more than %zu bytes",
 				WR_FETCH_URL_MAX);

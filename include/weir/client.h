@@ -225,7 +225,7 @@ WEIR_API void weir_client_close(struct weir_client *client);
  *   WEIR_EURL       the URL is malformed or has another scheme than http and https
  *   WEIR_ERESOLVE   the host's name cannot be resolved
  *   WEIR_ECONNECT   no connection
- *   WEIR_ETLS       TLS failed
+ *   WEIR_ETLS       the TLS connection failed
  *   WEIR_ECERTIFICATE  the certificate is not trusted, or ca_file has no valid certificates
  *   WEIR_ETIMEOUT   the last attempt took too long
  *   WEIR_ETRANSFER  the connection broke, or the response is not valid HTTP

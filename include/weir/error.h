@@ -34,7 +34,7 @@ extern "C" {
 	X(WEIR_EURL, -60, "the URL is malformed, or its scheme is not http or https")              \
 	X(WEIR_ERESOLVE, -61, "the name of the host cannot be resolved")                           \
 	X(WEIR_ECONNECT, -62, "the host accepts no connection")                                    \
-	X(WEIR_ETLS, -63, "TLS failed")                                                            \
+	X(WEIR_ETLS, -63, "the TLS connection failed")                                             \
 	X(WEIR_ETIMEOUT, -64, "the attempt took too long")                                         \
 	X(WEIR_ETRANSFER, -65, "the connection broke, or the response is not valid HTTP")          \
 	X(WEIR_EDEADLINE, -66,                                                                     \

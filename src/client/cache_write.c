@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #define NAME_BYTES 64
+#define TEMPORARY_TRIES 8u
 
 struct wr_fetch_writer {
 	struct wr_fetch_cache *cache;
@@ -39,25 +40,38 @@ static bool write_all(int fd, const void *bytes, size_t len, uint64_t at)
 	return true;
 }
 
-/* Makes the temporary file. The lock on it tells other processes that its writer is alive. Another
- * process may remove the file before it is locked; then the rename fails later. */
-static int make_temporary(struct wr_fetch_cache *cache, char name[NAME_BYTES])
+/* Makes a temporary file with a new name. Returns its descriptor, or -1. */
+static int create_temporary(struct wr_fetch_cache *cache, char name[NAME_BYTES])
 {
+	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
 	int fd;
 
 	snprintf(name, NAME_BYTES, "tmp/%ld-%p-%llu", (long)getpid(), (void *)cache,
 		 (unsigned long long)cache->writers++);
-	fd = openat(cache->dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	fd = openat(cache->dir, name, flags, 0600);
 	if (fd < 0 && errno == EEXIST) { /* from a killed process with the same number */
 		unlinkat(cache->dir, name, 0);
-		fd = openat(cache->dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-			    0600);
-	}
-	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0) {
-		close(fd);
-		return -1;
+		fd = openat(cache->dir, name, flags, 0600);
 	}
 	return fd;
+}
+
+/* Makes the temporary file and locks it. The lock tells other processes that the writer of the file
+ * is alive. Another process can remove the file before it is locked; then the next file is made. */
+static int make_temporary(struct wr_fetch_cache *cache, char name[NAME_BYTES])
+{
+	struct stat info;
+
+	for (unsigned i = 0; i < TEMPORARY_TRIES; i++) {
+		int fd = create_temporary(cache, name);
+
+		if (fd < 0)
+			return -1;
+		if (flock(fd, LOCK_EX) == 0 && fstat(fd, &info) == 0 && info.st_nlink > 0)
+			return fd;
+		close(fd);
+	}
+	return -1;
 }
 
 /* Copies the URL and the fields, whose checksum is computed at the end. */

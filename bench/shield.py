@@ -15,7 +15,8 @@ A refused request is one attempt of a client to send a request.
    client that keeps its connection and sends requests on it.
  - kernel: the client sends SYN and gets no answer. It repeats SYN after 1, 3, 7 … seconds. A client that waits for 10
    seconds sends 4 packets, and has made one attempt. `kernel_attempt_us` counts 4 packets. `kernel_packet_us` is one
-   packet, as a flood sends them; for the flood each packet is an attempt.
+   packet, as a flood sends them; for the flood each packet is an attempt. `kernel_reject_us` is one packet to a shield
+   with --reject: the kernel answers with RST, so that the client does not repeat its SYN.
 The set in the kernel has 100,000 other addresses.
 """
 
@@ -246,6 +247,13 @@ def cost_us(spare, work):
     return (1 - busy / idle) * duration / count * 1e6
 
 
+def drops(spare, table, client, server, rounds, *options):
+    """CPU times of a banned packet, with a shield that ends before the function returns."""
+    with contextlib.ExitStack() as inner:
+        Shield(inner, server, table, *options).wait(ELEMENTS + 1)
+        return [cost_us(spare, lambda: flood(client)) for _ in range(rounds)]
+
+
 def cost(figures, stack, rounds):
     client, server = link(stack)
     spare = Spare(stack)
@@ -257,13 +265,15 @@ def cost(figures, stack, rounds):
     table = folder(stack, "shield", MEMORY)
     fill(table, ELEMENTS)
     subprocess.run([WEIR, "shield", "add", CLIENT, "--for", "1h", "--dir", table], check=True, stdout=subprocess.DEVNULL)
-    Shield(stack, server, table).wait(ELEMENTS + 1)
-    packets = [cost_us(spare, lambda: flood(client)) for _ in range(rounds)]
+    packets = drops(spare, table, client, server, rounds)
+    rejects = statistics.median(drops(spare, table, client, server, rounds, "--reject"))
     one, attempt = statistics.median(packets), statistics.median(packets) * SYN_REPEATS
     figures.add("nginx_refusal_us", statistics.median(closing), "CPU time of a refusal in nginx, new connection")
     figures.add("nginx_keepalive_us", statistics.median(keeping), "the same on a kept connection")
     figures.add("kernel_packet_us", one, "CPU time of a dropped packet")
     figures.add("kernel_attempt_us", attempt, f"CPU time of a refused attempt of {SYN_REPEATS} packets")
+    figures.add("kernel_reject_us", rejects, "CPU time of a packet that the kernel answers with RST (--reject)")
+    figures.add("nginx_vs_reject", statistics.median(closing) / rejects, "refusal in nginx ÷ rejected attempt of 1 packet")
     figures.add("nginx_vs_packet", statistics.median(closing) / one, "refusal in nginx ÷ dropped packet")
     figures.add("nginx_vs_attempt", statistics.median(closing) / attempt, "refusal in nginx ÷ refused attempt")
     figures.add("keepalive_vs_packet", statistics.median(keeping) / one, "refusal on a kept connection ÷ dropped packet")

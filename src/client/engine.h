@@ -117,7 +117,7 @@ struct wr_fetch_job {
 	bool in_body;          /* the body has begun: further fields are trailers */
 	bool holds;            /* the body is kept until it is known whether it is final */
 	bool decodes;          /* libcurl decompresses the body */
-	const char *wrong;     /* what is wrong with the response; NULL: nothing was found */
+	const char *wrong;     /* the fault of the response, as text; NULL: no fault was found */
 	bool wrong_again;      /* another attempt would get the same response */
 	bool cut;              /* more of the body arrived than is kept */
 	uint64_t sent_wall_ns; /* when the attempt began */

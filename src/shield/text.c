@@ -94,8 +94,9 @@ void wr_nft_text_table(struct wr_buf *buf, const struct wr_nft_design *design, l
 		      pid);
 	put_sets(buf, design);
 	put_refuse(buf, design);
-	/* Before conntrack (-200) and routing, if nothing distinguishes the two hooks. The kernel
-	 * cannot reject a packet there. */
+	/* Before conntrack (-200) and routing, if nothing distinguishes the two hooks. Not with
+	 * `reject`: conntrack would not know the connection of the answer, which a firewall of this
+	 * machine may then drop as invalid; and Linux before 5.9 rejects nothing there. */
 	if (design->input && design->forward && !design->reject) {
 		put_chain(buf, design, "prerouting", -310);
 	} else {

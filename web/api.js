@@ -56,6 +56,38 @@ export async function post(path, body) {
   return response.json();
 }
 
+// Requests the path at once and then at intervals, and calls show(json). Tells the page whether the requests succeed.
+// load() requests at once and waits for the response, close() ends the requests.
+export function poll(context, path, intervalMs, show) {
+  let timer = null, closed = false, loads = 0;
+
+  async function load() {
+    const mine = ++loads;
+    const isLast = () => !closed && mine === loads;
+    clearTimeout(timer);
+    try {
+      const data = await get(path);
+      if (!isLast()) return;
+      show(data);
+      context.state("live");
+    } catch (error) {
+      if (!isLast()) return;
+      if (error.status === 401) return context.denied();
+      context.state("lost", error.status ? error.message : "");
+    }
+    timer = setTimeout(load, intervalMs);
+  }
+
+  load();
+  return {
+    load,
+    close() {
+      closed = true;
+      clearTimeout(timer);
+    },
+  };
+}
+
 const SILENCE_MS = 15000;
 const RETRY_MS = [500, 1000, 2000, 4000, 8000];
 

@@ -1,6 +1,6 @@
 // The part of the page Key with the bans in force, their release, and the state of weir shield.
 import { bytes, confirm, count, h, note, replace, setText, visible, when } from "/ui/dom.js";
-import { get, post } from "/ui/api.js";
+import { poll, post } from "/ui/api.js";
 
 const POLL_MS = 3000;
 const ROWS = 100;
@@ -33,7 +33,6 @@ export function bans(context) {
   const table = h("table", { class: "rows", hidden: true }, h("caption", { class: "unseen" }, "Bans, newest first"),
     h("thead", {}, h("tr", {}, ["Key", "Rule", "Reason", "Since", "Until", ""].map((title) => h("th", { scope: "col" }, title)))), body);
   const rows = new Map(); // by key, address, rule and start, so that a row under the pointer stays
-  let timer = null, closed = false;
 
   async function release(b) {
     const whole = b.address ? `All ${b.automatic ? "automatic" : "operators'"} bans of this address end:` : "The text or the address of this key is not known. All bans of its rule and kind end:";
@@ -71,27 +70,6 @@ export function bans(context) {
     setText(shield, shieldText(page.shield));
   }
 
-  async function load() {
-    clearTimeout(timer);
-    try {
-      const page = await get(`/v1/bans?count=${ROWS}`);
-      if (closed) return;
-      show(page);
-      context.state("live");
-    } catch (error) {
-      if (closed) return;
-      if (error.status === 401) return context.denied();
-      context.state("lost", error.status ? error.message : "");
-    }
-    timer = setTimeout(load, POLL_MS);
-  }
-
-  load();
-  return {
-    box: h("section", { class: "card", id: "bans" }, h("h2", {}, "Bans"), h("div", { class: "scroll" }, table), none, more, result, shield),
-    close() {
-      closed = true;
-      clearTimeout(timer);
-    },
-  };
+  const { load, close } = poll(context, `/v1/bans?count=${ROWS}`, POLL_MS, show);
+  return { box: h("section", { class: "card", id: "bans" }, h("h2", {}, "Bans"), h("div", { class: "scroll" }, table), none, more, result, shield), close };
 }

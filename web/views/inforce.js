@@ -1,6 +1,6 @@
 // Parts of the page Key while no key is chosen: suggestions for its form, and the list of bans and grants.
 import { count, h, replace, visible, when } from "/ui/dom.js";
-import { get } from "/ui/api.js";
+import { get, poll } from "/ui/api.js";
 
 const POLL_MS = 3000;
 const MAX_ITEMS = 200;
@@ -26,29 +26,8 @@ export async function suggest(domains, keys, field) {
 
 export function inForce(context) {
   const list = h("ul", { class: "plain" });
-  let timer = null, closed = false;
-
-  async function load() {
-    try {
-      const { overrides } = await get("/v1/overrides");
-      if (closed) return;
-      replace(list, overrides.length ? overrides.slice(0, MAX_ITEMS).map(line) : h("li", { class: "soft" }, "None."),
-        overrides.length > MAX_ITEMS ? h("li", { class: "soft" }, `and ${count(overrides.length - MAX_ITEMS)} more, in /v1/overrides`) : "");
-      context.state("live");
-    } catch (error) {
-      if (closed) return;
-      if (error.status === 401) return context.denied();
-      context.state("lost", error.status ? error.message : "");
-    }
-    timer = setTimeout(load, POLL_MS);
-  }
-
-  load();
-  return {
-    box: h("section", { class: "card" }, h("h2", {}, "Bans and grants in force"), list),
-    close() {
-      closed = true;
-      clearTimeout(timer);
-    },
-  };
+  const { close } = poll(context, "/v1/overrides", POLL_MS, ({ overrides }) =>
+    replace(list, overrides.length ? overrides.slice(0, MAX_ITEMS).map(line) : h("li", { class: "soft" }, "None."),
+      overrides.length > MAX_ITEMS ? h("li", { class: "soft" }, `and ${count(overrides.length - MAX_ITEMS)} more, in /v1/overrides`) : ""));
+  return { box: h("section", { class: "card" }, h("h2", {}, "Bans and grants in force"), list), close };
 }

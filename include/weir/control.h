@@ -105,6 +105,8 @@ struct weir_counter {
 	uint32_t ban_after; /* number of refusals that start a ban */
 	uint32_t ban_level; /* level of the last automatic ban within a day: 1 for the first */
 	uint32_t ban_flags; /* enum weir_ban_flags of the ban in force */
+	/* The end of the ban that would be in force if the limit were enforced, or 0. */
+	uint64_t shadow_ban_until_ns;
 };
 
 /* The callback of weir_control_get, called for each counter. The texts of the counter are valid

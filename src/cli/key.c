@@ -106,12 +106,12 @@ static json_t *make_body(const struct key_arguments *a)
 }
 
 /* Prints ", banned until 2026-11-16 07:00:00" or ", banned permanently". Prints nothing if `until`
- * is null. */
+ * is null or missing. */
 static void print_until(const char *what, const json_t *until)
 {
 	char text[WR_CLIENT_TIME];
 
-	if (json_is_null(until))
+	if (!until || json_is_null(until))
 		return;
 	if (json_is_string(until))
 		printf(", %s permanently", what);
@@ -176,7 +176,9 @@ static void print_ban(const json_t *counter)
 		printf(" by its rule (ban %.0f within a day)", level);
 	if (json_is_true(json_object_get(counter, "ban_shield")))
 		printf(", also by weir shield");
-	if (after > 0 && json_is_null(json_object_get(counter, "banned_until")))
+	print_until("would be banned", json_object_get(counter, "shadow_ban_until"));
+	if (after > 0 && json_is_null(json_object_get(counter, "banned_until")) &&
+	    json_is_null(json_object_get(counter, "shadow_ban_until")))
 		printf(", %.0f of %.0f refusals that start a ban",
 		       wr_cli_client_number(counter, "ban_refusals"), after);
 }

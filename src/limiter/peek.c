@@ -65,14 +65,17 @@ static void fill_ban(const struct wr_scope *scope, const struct wr_ask_need *nee
 	struct weir_table *table = scope->ask->engine->table;
 	uint32_t now_s = wr_seconds(scope->ask->now_ns);
 	bool shadow = need->class == WR_COUNTED;
+	struct wr_limiter_ban_last last;
 	struct wr_ban listed;
 
 	if (ban) {
 		counter->refusals = wr_limiter_ban_refusals(table, ban, need->need.key, shadow,
 							    scope->ask->now_ns);
 		counter->ban_after = ban->after;
-		counter->ban_level =
-			wr_limiter_ban_last(table, need->need.key, shadow, now_s).level;
+		last = wr_limiter_ban_last(table, need->need.key, shadow, now_s);
+		counter->ban_level = last.level;
+		if (shadow && last.until_s > now_s)
+			counter->shadow_ban_until_ns = wr_limiter_override_end_ns(last.until_s);
 	}
 	if (counter->banned_until_ns && wr_ban_read(table, need->need.key, now_s, &listed))
 		counter->ban_flags = listed.flags;

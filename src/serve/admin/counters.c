@@ -58,6 +58,7 @@ static int write_counter(void *context, const struct weir_counter *counter)
 	wr_admin_json_time(json, "banned_until", counter->banned_until_ns);
 	wr_json_member_bool(json, "ban_automatic", counter->ban_flags & WEIR_BAN_AUTOMATIC);
 	wr_json_member_bool(json, "ban_shield", counter->ban_flags & WEIR_BAN_SHIELD);
+	wr_admin_json_time(json, "shadow_ban_until", counter->shadow_ban_until_ns);
 	wr_json_member_uint(json, "ban_level", counter->ban_level);
 	wr_json_member_uint(json, "ban_refusals", counter->refusals);
 	wr_json_member_uint(json, "ban_after", counter->ban_after);

@@ -11,6 +11,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "base/signals.h"
 #include "base/str.h"
 #include "cli/options/arguments.h"
 #include "cli/options/serve_environment.h"
@@ -63,15 +64,8 @@ static void on_ended(void *context)
 
 static int open_signals(struct serve_run *run)
 {
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGHUP);
-	sigprocmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	run->signals = signalfd(-1, &set, SFD_CLOEXEC);
+	run->signals = wr_signals_open();
 	run->ended = eventfd(0, EFD_CLOEXEC);
 	return run->signals < 0 || run->ended < 0 ? -1 : 0;
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/signals.h"
 #include "net/log.h"
 #include "shield/lock.h"
 #include "shield/nft.h"
@@ -176,14 +177,7 @@ static int open_table(struct wr_nft_shield *shield, bool wait, struct weir_error
 
 static int open_signals(struct wr_nft_shield *shield, struct weir_error *error)
 {
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGHUP);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	shield->signals = signalfd(-1, &set, SFD_CLOEXEC);
+	shield->signals = wr_signals_open();
 	return shield->signals < 0 ? wr_error_errno(error, WEIR_ESYS, "signalfd") : 0;
 }
 

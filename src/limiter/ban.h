@@ -32,8 +32,9 @@ enum wr_limiter_ban_step {
 /* Returns the duration of a ban: for_ns * grow^(level - 1), but at most max_ns. */
 uint64_t wr_limiter_ban_duration(const struct wr_rules_ban *ban, uint32_t level);
 
-/* Counts one refusal of the key. Refusals from before the key's last ban do not count. Exactly one of several racing callers gets WR_BAN_STARTED. *last
- * becomes the ban in force, unless the result is WR_BAN_NOT_YET. */
+/* Counts one refusal of the key. Refusals from before the key's last ban do not count. Exactly one
+ * of several racing callers gets WR_BAN_STARTED. *last becomes the ban in force, unless the result
+ * is WR_BAN_NOT_YET. */
 enum wr_limiter_ban_step wr_limiter_ban_count(struct weir_table *table,
 					      const struct wr_rules_ban *ban, struct wr_key key,
 					      bool shadow, uint64_t now_ns,

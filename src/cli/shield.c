@@ -46,19 +46,20 @@ static const struct wr_cli_option run_options[] = {
 	 AT(reject)},
 	{"hooks", WR_OPTION_LIST, "HOOK,…", "input,forward",
 	 "input: packets to this machine; forward: packets to its\n"
-	 "containers and virtual machines",
+	 "containers and virtual machines. With both, and without\n"
+	 "--reject, packets are dropped in prerouting",
 	 AT(hooks)},
 	{"limit", WR_OPTION_TEXT, "RATE", NULL,
-	 "new TCP connections of a source to the ports of --port that\n"
-	 "the kernel admits: 100/second, 1000/minute. A source is an\n"
-	 "IPv4 address or an IPv6 network of 64 bits",
+	 "maximum rate of new TCP connections per source to the ports\n"
+	 "of --port: 100/second, 1000/minute. A source is an IPv4\n"
+	 "address or an IPv6 network of 64 bits",
 	 AT(limit)},
 	{"port", WR_OPTION_LIST, "PORT,…", NULL, "ports of --limit", AT(ports)},
 	{"size", WR_OPTION_NUMBER, "N", "262144", "maximum number of addresses in the kernel",
 	 AT(size), .min = 16, .max = 4194304},
 	{"leave", WR_OPTION_SWITCH, NULL, NULL,
-	 "keep the kernel's table at the end; its bans end by\n"
-	 "themselves, after a day at the latest",
+	 "keep the nftables table when the shield exits; its elements\n"
+	 "expire by themselves, after a day at the latest",
 	 AT(leave)},
 	{"user", WR_OPTION_TEXT, "NAME", NULL,
 	 "user of the process when root starts it. Without it weir, if\n"
@@ -92,14 +93,14 @@ static const struct wr_cli_command command = {
 	"weir shield flush\n"
 	"weir shield list [--json]\n"
 	"\n"
-	"Drops the packets of banned clients in the kernel, with nftables. The bans are those of\n"
-	"rules with `ban: {…, shield: true}` and those of weir shield add, in the table that the\n"
-	"gateway uses. The shield has its own table in nftables, inet weir, and removes it at its\n"
-	"end. It needs CAP_NET_ADMIN, and gives up all other rights. The gateway works without "
-	"it.\n"
+	"Drops the packets of banned clients in the kernel, with nftables. It carries the bans of\n"
+	"rules with `ban: {…, shield: true}`, of weir ban add --shield and of weir shield add from\n"
+	"the table that the gateway uses to its own table in nftables, inet weir, which it removes\n"
+	"when it exits. It needs CAP_NET_ADMIN, and gives up all other rights. The gateway works\n"
+	"without it.\n"
 	"\n"
 	"add, release and flush change the bans of weir shield add in the table; a running shield\n"
-	"follows within a second. list shows all bans that the shield carries.\n",
+	"follows within a second. list shows the state of the shield and all bans for the shield.\n",
 	"Examples\n"
 	"  weir shield --rules /etc/weir/rules\n"
 	"  weir shield --rules /etc/weir/rules --trust 10.0.0.0/8 --never /etc/weir/cdn.txt\n"

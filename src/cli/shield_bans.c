@@ -255,10 +255,10 @@ static void print_carried(const struct wr_shield_state *state)
 	printf("dropped   ");
 	print_count(state->packets, "packet, ", "packets, ");
 	print_count(state->bytes, "byte\n", "bytes\n");
-	printf("passed    ");
-	print_count(state->skipped, "ban of a protected address, ",
-		    "bans of protected addresses, ");
-	printf("%llu without room; ", (unsigned long long)state->left_out);
+	printf("skipped   ");
+	print_count(state->skipped, "ban of a protected address\n",
+		    "bans of protected addresses\n");
+	printf("left out  %llu without room; ", (unsigned long long)state->left_out);
 	print_count(state->failures, "failure\n", "failures\n");
 }
 

@@ -25,7 +25,9 @@ static struct wr_cli_words words;
 
 static const struct wr_cli_option options[] = {
 	{"rule", WR_OPTION_TEXT, "NAME", NULL,
-	 "list, release: bans of this rule, by its name in statistics", AT(rule)},
+	 "list, release: bans of this rule, by its name in statistics,\n"
+	 "such as api/ip/1m",
+	 AT(rule)},
 	{"address", WR_OPTION_TEXT, "ADDR", NULL,
 	 "list, release: bans of this address, or of addresses in\n"
 	 "this network, such as 192.0.2.0/24",
@@ -44,7 +46,7 @@ static const struct wr_cli_option options[] = {
 	{"shield", WR_OPTION_SWITCH, NULL, NULL,
 	 "add: weir shield drops the packets of the key's address", AT(shield)},
 	{"limit", WR_OPTION_TEXT, "NAME", NULL,
-	 "add, release: only the limit of this name, if several apply", AT(limit)},
+	 "add, release: only the limit with this `name` in the rule", AT(limit)},
 	{"from", WR_OPTION_REPEATED, "KEY=SOURCE", NULL,
 	 "add, release: source of KEY's value, as in weir key", AT(sources)},
 	{"count", WR_OPTION_NUMBER, "N", "100", "list: at most this number of bans", AT(count)},
@@ -61,12 +63,13 @@ static const struct wr_cli_command command = {
 	"weir ban list    [--rule NAME] [--address ADDR] [--automatic | --operator | --shadow]\n"
 	"weir ban add     --for TIME [--shield] [--limit NAME] DOMAIN KEY=VALUE…\n"
 	"weir ban release [--limit NAME] DOMAIN KEY=VALUE…\n"
-	"weir ban release --address ADDR | --rule NAME | --automatic | --operator | --shadow |\n"
-	"                 --all\n"
+	"weir ban release [--rule NAME] [--address ADDR] [--automatic | --operator | --shadow]\n"
+	"weir ban release --all\n"
 	"\n"
 	"A banned key is refused until its ban ends. Rules with `ban` set bans themselves, see\n"
-	"docs/bans.md. A change takes effect at once in every process on the table. With --redis\n"
-	"a change reaches all machines of the service's region, but not other regions.\n",
+	"docs/bans.md. If several of --rule, --address and a kind are given, bans must match all.\n"
+	"A change takes effect at once in every process on the table. If the service runs with\n"
+	"--redis, a change reaches all machines of its region, but not other regions.\n",
 	"Examples\n"
 	"  weir ban list\n"
 	"  weir ban list --automatic --rule api/ip/1m --count 1000 --json\n"
@@ -291,7 +294,7 @@ static int add_ban(void)
 		return wr_cli_json_print(answer, WR_EXIT_YES);
 	counters = json_object_get(answer, "counters");
 	count = json_array_size(counters);
-	printf("banned in %zu limit%s\n", count, count == 1 ? "" : "s");
+	printf("%zu limit%s the key\n", count, count == 1 ? " bans" : "s ban");
 	json_decref(answer);
 	return WR_EXIT_YES;
 }

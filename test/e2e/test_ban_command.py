@@ -110,7 +110,7 @@ def test_shield_needs_an_address(serve):
 def test_ipv4_address_in_ipv6(serve):
     """nginx writes an IPv4 client this way if its socket is for IPv4 and IPv6."""
     ban_by_rule(serve, "::ffff:10.1.2.3")
-    assert weir_ban(serve, "add", "--for", "1h", "--shield", "api", "ip=::ffff:10.0.0.9") == "banned in 1 limit\n"
+    assert weir_ban(serve, "add", "--for", "1h", "--shield", "api", "ip=::ffff:10.0.0.9") == "1 limit bans the key\n"
     listed = {b["key"]: b for b in call(serve, "/v1/bans")["bans"]}
     assert listed["api|ip=::ffff:10.1.2.3"]["address"] == "10.1.2.3"
     assert (listed["api|ip=::ffff:10.0.0.9"]["address"], listed["api|ip=::ffff:10.0.0.9"]["shield"]) == ("10.0.0.9", True)
@@ -128,6 +128,10 @@ def test_shadow_ban_refuses_nothing(serve):
     [ban] = call(serve, "/v1/bans?kind=shadow")["bans"]
     assert ban["shadow"] and ban["automatic"] and ban["level"] == 1
     assert call(serve, "/v1/bans?kind=automatic")["bans"] == []
+    [counter] = call(serve, "/v1/key/get", key("quiet", "1"))["counters"]
+    assert (counter["banned_until"], counter["shadow_ban_until"]) == (None, ban["until"])
+    shown = weir(serve, "key", "get", "api", "quiet=1")
+    assert ", would be banned until 20" in shown and "refusals" not in shown
 
 
 def test_pages(serve):
@@ -245,7 +249,7 @@ def test_hostile_keys_are_text(serve):
 def test_command(serve):
     assert weir_ban(serve, "list") == "no bans\n"
     ban_by_rule(serve, "192.0.2.1")
-    assert weir_ban(serve, "add", "--for", "1h", "api", "user=7") == "banned in 1 limit\n"
+    assert weir_ban(serve, "add", "--for", "1h", "api", "user=7") == "1 limit bans the key\n"
     lines = weir_ban(serve, "list").splitlines()
     assert lines[0].split() == ["KEY", "RULE", "SINCE", "UNTIL", "LEVEL", "KIND"]
     rows = {line.split()[0]: line.split() for line in lines[1:]}

@@ -60,8 +60,8 @@ static struct wr_fetch_host *add(struct weir_client *client, const char *key, co
 		return NULL;
 	if (client->host_count >= WR_FETCH_HOSTS_MAX)
 		remove_oldest(client);
-	strcpy(host->key, key);
-	strcpy(host->text, text);
+	memcpy(host->key, key, strlen(key) + 1);
+	memcpy(host->text, text, strlen(text) + 1);
 	wr_pace_init(&host->pace, rate);
 	wr_retry_budget_init(&host->budget);
 	wr_list_init(&host->ready);

@@ -49,7 +49,7 @@ int main(int argc, char **argv)
 	struct tcphdr packets[BATCH] = {0};
 	struct mmsghdr messages[BATCH] = {0};
 	struct iovec pieces[BATCH];
-	struct sockaddr_in to = {.sin_family = AF_INET}, from;
+	struct sockaddr_in to = {.sin_family = AF_INET}, from = {0};
 	socklen_t from_size = sizeof from;
 	int fd = socket(AF_INET, SOCK_RAW, IPPROTO_TCP);
 	unsigned long sent = 0;

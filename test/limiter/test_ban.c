@@ -247,7 +247,8 @@ static void shadow_bans(void **unused)
 		assert_int_equal(rig_ask(&rig, "shadow=1"), WEIR_ADMIT);
 	assert_int_equal(counter_at(&rig, "shadow=1").banned_until_ns, 0);
 	assert_int_equal(counter_at(&rig, "shadow=1").ban_level, 1);
-	assert_int_equal(counter_at(&rig, "shadow=1").shadow_ban_until_ns, NOW_NS + 600 * SECOND_NS);
+	assert_int_equal(counter_at(&rig, "shadow=1").shadow_ban_until_ns,
+			 NOW_NS + 600 * SECOND_NS);
 	/* One request is within the limit, three are refusals, and a ban would refuse the rest. */
 	assert_int_equal(bans_of(&rig, "d/shadow/1h").would_start, 1);
 	assert_int_equal(bans_of(&rig, "d/shadow/1h").would_refuse, 6);

@@ -549,6 +549,7 @@ ngx_http_weir_ask(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 {
     int                         rc;
     ngx_http_weir_block_t      *block;
+    ngx_http_weir_loc_conf_t   *wlcf;
     ngx_http_weir_main_conf_t  *wmcf;
 
     wmcf = ngx_http_get_module_main_conf(r, ngx_http_weir_module);
@@ -573,6 +574,12 @@ ngx_http_weir_ask(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     }
 
     (void) weir_ask_hits(block->ask, hits);
+
+    wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weir_module);
+
+    if (wlcf->dry_run) {
+        (void) weir_ask_dry_run(block->ask);
+    }
 
     ngx_http_weir_start_record(r, block->ask);
 

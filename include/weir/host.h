@@ -286,6 +286,11 @@ WEIR_API int weir_ask_mark_delivery(struct weir_ask *ask);
  * weir_ask_decide. Returns 0 or WEIR_EINVAL. */
 WEIR_API int weir_ask_no_defer(struct weir_ask *ask);
 
+/* Reports that the host serves the request even if it is refused, because the host only tries its
+ * rules. Refusals then lead to bans in shadow mode only. Call it before weir_ask_decide. Returns 0
+ * or WEIR_EINVAL. */
+WEIR_API int weir_ask_dry_run(struct weir_ask *ask);
+
 /* Describes how the host queues a request. Texts belong to the rules and are valid until
  * weir_ask_done. A smaller or larger `size` is handled as in struct weir_info (weir/weir.h). `size`
  * must include the fields up to `max_age_ns`, because the host must obey them. */

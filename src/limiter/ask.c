@@ -83,6 +83,14 @@ int weir_ask_hits(struct weir_ask *ask, int64_t hits)
 	return 0;
 }
 
+int weir_ask_dry_run(struct weir_ask *ask)
+{
+	if (!wr_ask_ok(ask) || ask->state != WR_ASK_OPEN)
+		return WEIR_EINVAL;
+	ask->dry_run = true;
+	return 0;
+}
+
 int weir_ask_taken_at(struct weir_ask *ask, uint64_t taken_ns)
 {
 	if (!wr_ask_ok(ask) || ask->state != WR_ASK_OPEN || taken_ns == 0 ||

@@ -175,6 +175,7 @@ struct weir_ask {
 	bool eventual; /* some need has a limit with consistency `eventual` */
 	bool is_delivery; /* the ask is the delivery of a deferred request */
 	bool no_defer;    /* the host cannot queue the request */
+	bool dry_run;     /* the host serves the request even if it is refused */
 	bool gives_back;  /* a descriptor has negative hits */
 	bool counted;     /* the request was counted in the statistics */
 	bool settles;     /* some need can be settled after the response */

@@ -211,7 +211,8 @@ static void refuse_enforced(struct weir_ask *ask, const struct wr_ask_need *need
 	}
 }
 
-static void refuse_counted(struct weir_ask *ask, const struct wr_ask_need *need)
+/* Counts a request of a limit that does not refuse it: shadow mode, or a dry run of the host. */
+static void refuse_counted(struct weir_ask *ask, const struct wr_ask_need *need, bool refused)
 {
 	const struct wr_rules_ban *ban = need->rule->ban;
 	struct weir_table *table = ask->engine->table;
@@ -223,9 +224,8 @@ static void refuse_counted(struct weir_ask *ask, const struct wr_ask_need *need)
 		count_ban(ask, need, WR_BAN_STAT_would_refuse);
 		return;
 	}
-	if (need->need.decision.admitted ||
-	    wr_limiter_ban_count(table, ban, need->need.key, true, ask->now_ns, &last) !=
-		    WR_BAN_STARTED)
+	if (!refused || wr_limiter_ban_count(table, ban, need->need.key, true, ask->now_ns,
+					     &last) != WR_BAN_STARTED)
 		return;
 	count_ban(ask, need, WR_BAN_STAT_would_start);
 	wr_ask_find_banned(ask, need, &banned);
@@ -251,12 +251,14 @@ void wr_ask_ban(struct weir_ask *ask, bool admitted)
 		return;
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		const struct wr_ask_need *need = &ask->needs[i];
+		bool counted = need->class == WR_COUNTED;
+		bool refused = !need->need.decision.admitted && (counted || !admitted);
 
 		if (!counts_for_ban(ask, i))
 			continue;
-		if (need->class == WR_COUNTED)
-			refuse_counted(ask, need);
-		else if (!admitted && !need->need.decision.admitted)
+		if (counted || ask->dry_run)
+			refuse_counted(ask, need, refused);
+		else if (refused)
 			refuse_enforced(ask, need);
 	}
 }

@@ -74,7 +74,9 @@ static void fill_ban(const struct wr_scope *scope, const struct wr_ask_need *nee
 		counter->ban_after = ban->after;
 		last = wr_limiter_ban_last(table, need->need.key, shadow, now_s);
 		counter->ban_level = last.level;
-		if (shadow && last.until_s > now_s)
+		/* A dry run of the host leads to bans in shadow mode under any rule. */
+		last = wr_limiter_ban_last(table, need->need.key, true, now_s);
+		if (last.until_s > now_s)
 			counter->shadow_ban_until_ns = wr_limiter_override_end_ns(last.until_s);
 	}
 	if (counter->banned_until_ns && wr_ban_read(table, need->need.key, now_s, &listed))

@@ -9,6 +9,7 @@ import pytest
 
 from weirtest import JSON, WEIR, fetch, patience, tokens
 from weirtest.openapi import check_answer
+from weirtest.scrape import Metrics
 from weirtest.serve import Serve
 
 RULES = """
@@ -132,6 +133,17 @@ def test_shadow_ban_refuses_nothing(serve):
     assert (counter["banned_until"], counter["shadow_ban_until"]) == (None, ban["until"])
     shown = weir(serve, "key", "get", "api", "quiet=1")
     assert ", would be banned until 20" in shown and "refusals" not in shown
+
+
+def test_service_in_shadow_mode_bans_nobody():
+    with Serve(rules=RULES, http=True, admin=True, args=["--shadow"]) as trial:
+        assert ask(trial, "ip", "192.0.2.7", times=8) == [True] * 8
+        [ban] = call(trial, "/v1/bans")["bans"]
+        assert ban["shadow"] and ban["address"] == "192.0.2.7"
+        metrics = Metrics(trial.admin_port)
+        limit = {"domain": "api", "rule": RULE, "algorithm": "fixed_window"}
+        assert metrics.value("weir_bans_started_total", **limit) == 0
+        assert metrics.value("weir_bans_shadow_started_total", **limit) == 1
 
 
 def test_pages(serve):

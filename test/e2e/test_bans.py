@@ -66,6 +66,15 @@ def test_an_ordinary_refusal_is_no_ban(api, clock):
         assert body["type"] != BANNED
 
 
+def test_dry_run_starts_bans_in_shadow_mode_only(api, clock):
+    """A trial of rules must not cut clients off afterwards, nor by weir shield."""
+    with Gateway(api.port, "--dry-run", rules=RULES) as gateway:
+        assert [gateway.get("/").status for _ in range(8)] == [200] * 8
+        listed = json.loads(subprocess.run([WEIR, "ban", "list", "--json", "--admin", f"unix:/run/weir/weirtest-{gateway.port}.admin"], check=True,
+                                           capture_output=True, timeout=patience(60)).stdout)
+        assert [(b["rule"], b["shadow"]) for b in listed["bans"]] == [("api/client/1s", True)]
+
+
 def test_new_workers_and_a_restart_keep_the_ban(api, clock):
     with Gateway(api.port, rules=RULES) as gateway:
         refuse_three(gateway)

@@ -265,6 +265,43 @@ static void enforced_share(void **unused)
 	rig_close(&rig);
 }
 
+/* Decides a request of a host that serves it in any case. */
+static int ask_dry(const char *descriptor)
+{
+	struct weir_ask *ask = rig_begin(&rig);
+
+	assert_int_equal(rig_add(&rig, descriptor, 1), 0);
+	assert_int_equal(weir_ask_dry_run(ask), 0);
+	return rig_decide(&rig);
+}
+
+static void dry_runs_ban_nobody(void **unused)
+{
+	struct wr_ban ban;
+
+	(void)unused;
+	open_with(yaml);
+	assert_int_equal(ask_dry("a=1"), WEIR_ADMIT);
+	for (unsigned i = 0; i < 5; i++)
+		assert_int_equal(ask_dry("a=1"), WEIR_REFUSE);
+	assert_int_equal(weir_ask_dry_run(rig.ask), WEIR_EINVAL);
+	/* Two refusals, and three requests that the ban would refuse. */
+	assert_int_equal(bans_of(&rig, "d/a/1h").would_start, 1);
+	assert_int_equal(bans_of(&rig, "d/a/1h").would_refuse, 3);
+	assert_int_equal(bans_of(&rig, "d/a/1h").started, 0);
+	assert_int_equal(bans_of(&rig, "d/a/1h").refused, 0);
+	assert_int_equal(rig_result(&rig).banned_until_ns, 0);
+	assert_int_equal(counter_at(&rig, "a=1").banned_until_ns, 0);
+	assert_int_equal(counter_at(&rig, "a=1").shadow_ban_until_ns, NOW_NS + 10 * MINUTE_NS);
+	assert_int_equal(wr_ban_order_end(rig.table), 0);
+	assert_int_equal(listed_until(&rig, &ban), 0);
+	assert_int_equal(ban.flags, WR_BAN_AUTOMATIC | WR_BAN_SHADOW);
+	/* Afterwards the refusals of the dry run do not count. */
+	refuse(&rig, "a=1", 1);
+	assert_int_equal(counter_at(&rig, "a=1").refusals, 1);
+	rig_close(&rig);
+}
+
 /* A request with several descriptors: each refusing limit counts a refusal, other limits count
  * none. A request that a ban of one key refuses counts for no other key. */
 static void several_descriptors(void **unused)
@@ -372,6 +409,7 @@ int main(void)
 		cmocka_unit_test(looks_do_not_count),
 		cmocka_unit_test(repeated_readings_count_once),
 		cmocka_unit_test(enforced_share),
+		cmocka_unit_test(dry_runs_ban_nobody),
 		cmocka_unit_test(several_descriptors),
 		cmocka_unit_test(full_logs_do_not_count),
 		cmocka_unit_test(eventual_and_leased_limits),

@@ -29,6 +29,8 @@ int wr_pending_init(struct wr_pending *pending, struct wr_loop *loop, struct wei
 		wr_pool_give(&loop->waiting.asks, memory, WR_ASKS_SPARE_MAX);
 		return rc;
 	}
+	if (wr_loop_settings(loop)->shadow)
+		(void)weir_ask_dry_run(pending->ask);
 	pending->magic = WR_PENDING_MAGIC;
 	pending->ref = wr_core_ref_take(&loop->refs);
 	if (loop->decisions)

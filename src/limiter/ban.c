@@ -149,35 +149,42 @@ uint32_t wr_limiter_ban_refusals(struct weir_table *table, const struct wr_rules
 	return decision.limit - decision.remaining;
 }
 
-void wr_limiter_ban_clear(struct weir_table *table, struct wr_key key, uint32_t now_s)
-{
-	wr_limiter_ban_note_last(table, key, &(struct wr_limiter_ban_last){0}, now_s);
-}
-
-void wr_limiter_ban_note_last(struct weir_table *table, struct wr_key key,
-			      const struct wr_limiter_ban_last *last, uint32_t now_s)
+/* Writes the last ban to its cell, unless a ban that ends later is there already. The level 0 clears
+ * the cell. */
+static void write_last(struct weir_table *table, struct wr_key key, bool shadow,
+		       const struct wr_limiter_ban_last *last, uint32_t now_s)
 {
 	struct wr_pair hot;
 	struct wr_spot spot;
 
 	do {
 		if (last->level)
-			wr_table_claim(table, last_key(key, false), WR_KIND_RESET, now_s, &spot);
-		else if (!wr_table_find_any(table, last_key(key, false), &spot))
+			wr_table_claim(table, last_key(key, shadow), WR_KIND_RESET, now_s, &spot);
+		else if (!wr_table_find_any(table, last_key(key, shadow), &spot))
 			return;
 		if (last->level && last_of(spot.hot, now_s).until_s > last->until_s)
-			return; /* a later ban is known here already */
+			return;
 		raise_expiry(spot.cell, last->until_s);
 		hot = wr_hot_with(spot.hot, (uint64_t)last->since_s << 32 | last->until_s,
 				  last->level, last->level ? HARM : 0);
 	} while (!wr_pair_cas(&spot.cell->hot, &spot.hot, hot));
 }
 
-void wr_limiter_ban_forget_refusals(struct weir_table *table, const struct wr_rules_ban *ban,
-				    struct wr_key key, uint64_t now_ns)
+void wr_limiter_ban_note_last(struct weir_table *table, struct wr_key key,
+			      const struct wr_limiter_ban_last *last, uint32_t now_s)
 {
-	uint64_t span = read_last(table, key, false).lo;
+	write_last(table, key, false, last, now_s);
+}
 
-	if (ban->after > 1)
-		wr_store_reset(table, &ban->refusals, refusals_key(ban, key, false, span), now_ns);
+/* The last ban is cleared first, so that the refusals from before the first ban are cleared, which
+ * count again without a last ban. */
+void wr_limiter_ban_clear(struct weir_table *table, const struct wr_rules_ban *ban,
+			  struct wr_key key, bool shadow, uint64_t now_ns)
+{
+	uint64_t span;
+
+	write_last(table, key, shadow, &(struct wr_limiter_ban_last){0}, wr_seconds(now_ns));
+	span = read_last(table, key, shadow).lo;
+	if (ban && ban->after > 1)
+		wr_store_reset(table, &ban->refusals, refusals_key(ban, key, shadow, span), now_ns);
 }

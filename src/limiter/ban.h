@@ -47,18 +47,22 @@ struct wr_limiter_ban_last wr_limiter_ban_last(struct weir_table *table, struct 
 uint32_t wr_limiter_ban_refusals(struct weir_table *table, const struct wr_rules_ban *ban,
 				 struct wr_key key, bool shadow, uint64_t now_ns);
 
-/* Clears the last ban of the key, so that its next ban has level 1. */
-void wr_limiter_ban_clear(struct weir_table *table, struct wr_key key, uint32_t now_s);
+/* Clears the last ban of the key, so that its next ban has level 1, and the refusals of the key.
+ * `ban` is NULL if the rule has none any more; then refusals are not cleared. */
+void wr_limiter_ban_clear(struct weir_table *table, const struct wr_rules_ban *ban,
+			  struct wr_key key, bool shadow, uint64_t now_ns);
+
+/* The key under which a ban in shadow mode is listed, next to a ban of the key that is in force. Of
+ * the key of a listed ban in shadow mode, returns the key of the counter. */
+static inline struct wr_key wr_limiter_shadow_key(struct wr_key key)
+{
+	return (struct wr_key){~key.tag};
+}
 
 /* Writes the last ban of the key, which another node has started. Does nothing if a ban that ends
  * later is known already. */
 void wr_limiter_ban_note_last(struct weir_table *table, struct wr_key key,
 			      const struct wr_limiter_ban_last *last, uint32_t now_s);
-
-/* Clears the refusals of the key. Called after wr_limiter_ban_clear(), so that the refusals from
- * before the first ban are cleared, which count again without a last ban. */
-void wr_limiter_ban_forget_refusals(struct weir_table *table, const struct wr_rules_ban *ban,
-				    struct wr_key key, uint64_t now_ns);
 
 /* ---- ban_entries.c: entries of descriptors ---- */
 

@@ -56,7 +56,7 @@ static void write_listed(struct weir_engine *engine, const struct wr_ask_need *n
 
 	/* A ban in shadow mode has its own entry, next to that of a real ban of the key. */
 	if (flags & WR_BAN_SHADOW)
-		ban.key.tag = ~ban.key.tag;
+		ban.key = wr_limiter_shadow_key(ban.key);
 	set_address(&ban, address, flags & WR_BAN_AUTOMATIC && need->rule ? need->rule->ban : NULL);
 	ban.flags = flags_with(&ban, flags);
 	wr_ban_write(engine->table, &ban, now_s);
@@ -76,8 +76,9 @@ static void put_key(struct wr_limiter_text *text, const struct weir_target *targ
 	}
 }
 
-void wr_limiter_note_write(struct weir_engine *engine, const struct weir_target *target,
-			   const struct wr_ask_need *need, uint32_t now_s)
+static void write_note(struct weir_engine *engine, struct wr_key at,
+		       const struct weir_target *target, const struct wr_ask_need *need,
+		       uint32_t now_s)
 {
 	char name[WR_STAT_NAME_MAX + 1], key[WR_NOTE_TEXT];
 	struct wr_limiter_text text = {key, sizeof key, 0};
@@ -96,7 +97,13 @@ void wr_limiter_note_write(struct weir_engine *engine, const struct weir_target 
 	}
 	put_key(&text, target);
 	wr_note_text(&text_note, rule.ptr, rule.len, key, text.len, now_s);
-	wr_note_write(engine->table, need->need.key, &text_note, now_s);
+	wr_note_write(engine->table, at, &text_note, now_s);
+}
+
+void wr_limiter_note_write(struct weir_engine *engine, const struct weir_target *target,
+			   const struct wr_ask_need *need, uint32_t now_s)
+{
+	write_note(engine, need->need.key, target, need, now_s);
 }
 
 /* ---- automatic bans ---- */
@@ -231,6 +238,9 @@ static void refuse_counted(struct weir_ask *ask, const struct wr_ask_need *need,
 	wr_ask_find_banned(ask, need, &banned);
 	write_listed(ask->engine, need, &last, WR_BAN_AUTOMATIC | WR_BAN_SHADOW, banned.address,
 		     now_s);
+	if (banned.target.count)
+		write_note(ask->engine, wr_limiter_shadow_key(need->need.key), &banned.target, need,
+			   now_s);
 }
 
 /* Returns true if the need's decision is a decision about its client: not a repeated reading of the
@@ -284,30 +294,30 @@ static struct weir_str address_in(const struct weir_target *target, const struct
 	return WR_STR("");
 }
 
-/* Clears the last ban and the refusals of the key. */
-static void forget_history(struct weir_engine *engine, const struct wr_ask_need *need,
-			   uint64_t now_ns)
+static void clear(struct weir_engine *engine, const struct wr_ask_need *need, bool shadow,
+		  uint64_t now_ns)
 {
-	wr_limiter_ban_clear(engine->table, need->need.key, wr_seconds(now_ns));
-	if (need->rule && need->rule->ban)
-		wr_limiter_ban_forget_refusals(engine->table, need->rule->ban, need->need.key,
-					       now_ns);
+	wr_limiter_ban_clear(engine->table, need->rule ? need->rule->ban : NULL, need->need.key,
+			     shadow, now_ns);
 }
 
 static void release(struct weir_engine *engine, const struct wr_ask_need *need, uint64_t now_ns)
 {
 	struct wr_override_change change = {.ban = true};
-	struct wr_key key = need->need.key;
+	struct wr_key key = need->need.key, shadow_key = wr_limiter_shadow_key(key);
 	uint32_t now_s = wr_seconds(now_ns);
 
 	/* The last ban is cleared first: a refusal that is counted at the same time then finds no
 	 * ban in force whose override it would write again. The entry in the list is removed last;
 	 * see ban_key(). */
-	forget_history(engine, need, now_ns);
+	clear(engine, need, false, now_ns);
 	if (!wr_override_any(wr_override_change(engine->table, key, need->need.limit->algorithm,
 						&change, now_s)))
 		wr_note_forget(engine->table, key);
 	wr_ban_forget(engine->table, key);
+	clear(engine, need, true, now_ns);
+	wr_note_forget(engine->table, shadow_key);
+	wr_ban_forget(engine->table, shadow_key);
 }
 
 void wr_limiter_ban_set(struct weir_engine *engine, const struct weir_target *target,
@@ -330,7 +340,7 @@ void wr_limiter_ban_set(struct weir_engine *engine, const struct weir_target *ta
 			return;
 	} else {
 		last.level = 0;
-		forget_history(engine, need, now_ns);
+		clear(engine, need, false, now_ns);
 		wr_override_change(engine->table, need->need.key, need->need.limit->algorithm,
 				   &change, now_s);
 	}

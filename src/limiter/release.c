@@ -162,6 +162,17 @@ static void list_rules(struct releaser *releaser, const struct weir_rules *rules
 		      compare_rules);
 }
 
+static const struct wr_rules_ban *rule_of(const struct releaser *releaser, const struct wr_ban *ban)
+{
+	struct rule_ban wanted = {.rule = ban->rule};
+	const struct rule_ban *found = NULL;
+
+	if (releaser->rule_count)
+		found = bsearch(&wanted, releaser->rules, releaser->rule_count,
+				sizeof *releaser->rules, compare_rules);
+	return found ? found->ban : NULL;
+}
+
 /* Ends the ban in the key's override cell, which decisions read. The last ban is cleared first, as
  * in wr_limiter_ban_set(). If a ban is in force, the key has a cell, so the kind of a new cell does
  * not matter. */
@@ -170,18 +181,18 @@ static void lift(const struct releaser *releaser, const struct wr_ban *ban)
 	static const struct wr_override_change end = {.ban = true};
 	struct weir_table *table = releaser->table;
 	uint32_t now_s = wr_seconds(releaser->now_ns);
-	struct rule_ban wanted = {.rule = ban->rule};
-	const struct rule_ban *found = NULL;
 
-	if (releaser->rule_count)
-		found = bsearch(&wanted, releaser->rules, releaser->rule_count,
-				sizeof *releaser->rules, compare_rules);
-	wr_limiter_ban_clear(table, ban->key, now_s);
-	if (found)
-		wr_limiter_ban_forget_refusals(table, found->ban, ban->key, releaser->now_ns);
+	wr_limiter_ban_clear(table, rule_of(releaser, ban), ban->key, false, releaser->now_ns);
 	if (wr_override_find(table, ban->key, now_s).banned_until_s &&
 	    !wr_override_any(wr_override_change(table, ban->key, 0, &end, now_s)))
 		wr_note_forget(table, ban->key);
+}
+
+static void lift_shadow(const struct releaser *releaser, const struct wr_ban *ban)
+{
+	wr_limiter_ban_clear(releaser->table, rule_of(releaser, ban),
+			     wr_limiter_shadow_key(ban->key), true, releaser->now_ns);
+	wr_note_forget(releaser->table, ban->key);
 }
 
 static int release_one(void *context, const struct wr_ban *ban)
@@ -190,7 +201,9 @@ static int release_one(void *context, const struct wr_ban *ban)
 
 	if (!wr_release_means(releaser->release, ban))
 		return 0;
-	if (!(ban->flags & (WR_BAN_SHADOW | WR_BAN_BARE)))
+	if (ban->flags & WR_BAN_SHADOW)
+		lift_shadow(releaser, ban);
+	else if (!(ban->flags & WR_BAN_BARE))
 		lift(releaser, ban);
 	wr_ban_forget(releaser->table, ban->key);
 	releaser->ended++;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "table/note.h"
 #include "table/override.h"
 
 #define NEAR 64u  /* number of cells in which the ban of a key can be */
@@ -325,9 +326,18 @@ int wr_bans_each(const struct weir_table *table, uint32_t now_s, wr_ban_fn fn, v
 }
 
 struct ban_journey {
-	struct weir_table *to;
+	struct weir_table *from, *to;
 	uint32_t now_s;
 };
+
+/* The notes of bans in force were copied with their overrides. A ban in shadow mode has none. */
+static void carry_shadow_note(const struct ban_journey *journey, struct wr_key key)
+{
+	struct wr_table_text_note note;
+
+	if (wr_note_read(journey->from, key, &note))
+		wr_note_write(journey->to, key, &note, journey->now_s);
+}
 
 static int carry_ban(void *context, const struct wr_ban *ban)
 {
@@ -339,12 +349,14 @@ static int carry_ban(void *context, const struct wr_ban *ban)
 		return 0;
 	if (ban->flags & (WR_BAN_BARE | WR_BAN_SHADOW) || now.banned_until_s == ban->until_s)
 		wr_ban_write(journey->to, ban, journey->now_s);
+	if (ban->flags & WR_BAN_SHADOW)
+		carry_shadow_note(journey, ban->key);
 	return 0;
 }
 
 void wr_bans_import(struct weir_table *to, struct weir_table *from, uint32_t now_s)
 {
-	struct ban_journey journey = {to, now_s};
+	struct ban_journey journey = {from, to, now_s};
 
 	wr_assert(to != from);
 	wr_assert_magic(to, WR_TABLE_MAGIC);

@@ -47,17 +47,20 @@ static struct wr_note *find_note(const struct weir_table *table, struct wr_key k
 }
 
 /* Returns the array element with the key's note. If the key has no note, returns the first element
- * that is free, or whose note belongs to an override that has ended. Returns NULL if there is no
- * such element. */
+ * that is free, or if none is free, the first one whose note belongs to an override that has ended or
+ * to a ban in shadow mode. Returns NULL if there is no such element. */
 static struct wr_note *find_room(struct weir_table *table, struct wr_key key, uint32_t now_s)
 {
 	struct wr_note *room = find_note(table, key);
 
+	for (unsigned i = 0; !room && i < probes_in(table); i++)
+		if (__atomic_load_n(&note_at(table, key, i)->head.lo, __ATOMIC_ACQUIRE) == 0)
+			room = note_at(table, key, i);
 	for (unsigned i = 0; !room && i < probes_in(table); i++) {
 		struct wr_note *note = note_at(table, key, i);
 		struct wr_key other = {__atomic_load_n(&note->head.lo, __ATOMIC_ACQUIRE)};
 
-		if (other.tag == 0 || !wr_override_any(wr_override_find(table, other, now_s)))
+		if (!wr_override_any(wr_override_find(table, other, now_s)))
 			room = note;
 	}
 	return room;

@@ -127,12 +127,32 @@ def test_value_that_is_no_whole_address(serve):
 def test_shadow_ban_refuses_nothing(serve):
     assert ask(serve, "quiet", "1", times=3) == [True, True, True]
     [ban] = call(serve, "/v1/bans?kind=shadow")["bans"]
-    assert ban["shadow"] and ban["automatic"] and ban["level"] == 1
+    assert ban["shadow"] and ban["automatic"] and ban["level"] == 1 and ban["key"] == "api|quiet=1"
     assert call(serve, "/v1/bans?kind=automatic")["bans"] == []
     [counter] = call(serve, "/v1/key/get", key("quiet", "1"))["counters"]
     assert (counter["banned_until"], counter["shadow_ban_until"]) == (None, ban["until"])
     shown = weir(serve, "key", "get", "api", "quiet=1")
     assert ", would be banned until 20" in shown and "refusals" not in shown
+
+
+@pytest.mark.parametrize("selection", [key("quiet", "2"), {"kind": "shadow"}, {"all": True}])
+def test_shadow_ban_is_released(serve, selection):
+    ask(serve, "quiet", "2", times=2)
+    assert call(serve, "/v1/bans/release", selection)["released"] == 1
+    assert call(serve, "/v1/bans")["bans"] == []
+    [counter] = call(serve, "/v1/key/get", key("quiet", "2"))["counters"]
+    assert (counter["shadow_ban_until"], counter["ban_level"]) == (None, 0)
+    assert call(serve, "/v1/bans/release", key("quiet", "2"))["released"] == 0
+
+
+def test_shadow_ban_and_operators_ban_of_one_key(serve):
+    ask(serve, "quiet", "3", times=2)
+    call(serve, "/v1/bans", key("quiet", "3", **{"for": "2h"}))
+    assert sorted((ban["key"], ban["shadow"]) for ban in call(serve, "/v1/bans")["bans"]) == [
+        ("api|quiet=3", False), ("api|quiet=3", True)]
+    assert call(serve, "/v1/bans/release", {"kind": "shadow"})["released"] == 1
+    [ban] = call(serve, "/v1/bans")["bans"]
+    assert (ban["key"], ban["shadow"]) == ("api|quiet=3", False)
 
 
 def test_service_in_shadow_mode_bans_nobody():

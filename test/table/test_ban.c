@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "table/ban.h"
+#include "table/note.h"
 #include "table/override.h"
 
 #define NOW_S 1000u
@@ -361,6 +362,7 @@ static void carried_over(void **unused)
 {
 	struct weir_table *old = table_open("carry", MIB, 0), *fresh;
 	struct weir_opts opts = opts_of("carry", 4 * MIB, 0);
+	struct wr_table_text_note note;
 	struct wr_ban ban, seen;
 
 	(void)unused;
@@ -371,6 +373,8 @@ static void carried_over(void **unused)
 	ban = ban_nth(60, NOW_S + 100);
 	ban.flags = WR_BAN_SHADOW;
 	assert_true(wr_ban_write(old, &ban, NOW_S));
+	wr_note_text(&note, "d/quiet/1h", 10, "d|quiet=1", 9, NOW_S);
+	wr_note_write(old, ban.key, &note, NOW_S);
 	ban = ban_nth(61, NOW_S + 100); /* its override has gone */
 	assert_true(wr_ban_write(old, &ban, NOW_S));
 	assert_int_equal(weir_resize(&opts, (NOW_S + 20) * SECOND, NULL), 0);
@@ -381,6 +385,9 @@ static void carried_over(void **unused)
 		assert_true(wr_ban_read(fresh, ban.key, NOW_S + 20, &seen));
 		assert_ban(&seen, &ban);
 	}
+	ban = ban_nth(60, NOW_S + 100);
+	assert_true(wr_note_read(fresh, ban.key, &note));
+	assert_memory_equal(note.key, "d|quiet=1", note.key_len);
 	weir_close(old);
 	table_drop(fresh);
 }

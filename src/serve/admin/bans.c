@@ -246,7 +246,7 @@ static void release_selected(struct wr_serve_http_request *request, struct ban_r
 
 static int count_banned(void *context, const struct weir_counter *counter)
 {
-	*(uint64_t *)context += counter->banned_until_ns != 0;
+	*(uint64_t *)context += counter->banned_until_ns || counter->shadow_ban_until_ns;
 	return 0;
 }
 

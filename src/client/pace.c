@@ -218,8 +218,9 @@ static bool is_lonely(struct wr_pace_lane *lane, double others, uint64_t now_ns)
 }
 
 /* Changes the interval after a response that is not a refusal. A client of a small limit doubles its
- * rate until it meets others: often it is alone, and an earlier run of it used the units. A client with few requests raises
- * its rate by a larger part than a client with many. So the rates become equal over time. */
+ * rate until it meets others: often it is alone, and an earlier run of it used the units. A client with
+ * few requests raises its rate by a larger part than a client with many. So the rates become equal over
+ * time. */
 static void adjust(struct wr_pace_lane *lane, double load, double others, uint64_t now_ns)
 {
 	double before = lane->interval_s;
@@ -237,8 +238,8 @@ static void adjust(struct wr_pace_lane *lane, double load, double others, uint64
 	set_interval(lane, before * exp(-step * weight_of(lane)));
 }
 
-/* Sets limit and window. When the server changes them, the interval changes with them, so that a client
- * does not keep the slow pace of an earlier limit. */
+/* Sets limit and window. When the server changes them, the interval changes with them, so that a
+ * client does not keep the slow pace of an earlier limit. */
 static void set_limit(struct wr_pace_lane *lane, const struct weir_ratelimit_policy *policy)
 {
 	double before = lane->told_ns ? base_interval(lane) : 0, after;

@@ -218,8 +218,9 @@ static bool is_lonely(struct wr_pace_lane *lane, double others, uint64_t now_ns)
 }
 
 /* Changes the interval after a response that is not a refusal. A client of a small limit doubles its
- * rate until it meets others: often it is alone, and an earlier run of it used the units. A client with few requests raises
- * its rate by a larger part than a client with many. So the rates become equal over time. */
+ * rate until it meets others: often it is alone, and an earlier run of it used the units. A client with
+ * few requests raises its rate by a larger part than a client with many. So the rates become equal over
+ * time. */
 static void adjust(struct wr_pace_lane *lane, double load, double others, uint64_t now_ns)
 {
 	double before = lane->interval_s;
@@ -237,8 +238,8 @@ static void adjust(struct wr_pace_lane *lane, double load, double others, uint64
 	set_interval(lane, before * exp(-step * weight_of(lane)));
 }
 
-/* Sets limit and window. When the server changes them, the interval changes with them, so that a client
- * does not keep the slow pace of an earlier limit. */
+/* Sets limit and window. When the server changes them, the interval changes with them, so that a
+ * client does not keep the slow pace of an earlier limit. */
 static void set_limit(struct wr_pace_lane *lane, const struct weir_ratelimit_policy *policy)
 {
 	double before = lane->told_ns ? base_interval(lane) : 0, after;
@@ -282,26 +283,53 @@ static void learn_reset(struct wr_pace_lane *lane, const struct weir_ratelimit_p
 	lane->interval_s = (double)policy->reset_ns / 1e9 / (double)(policy->remaining + 1);
 }
 
+/* A policy of other units than requests. The next request moves by as much as the interval changes. The
+ * first one, and one after a refusal, starts at a random time of the interval. */
+static void learn_units(struct wr_pace_lane *lane, const struct weir_ratelimit *told,
+			const struct weir_ratelimit_policy *policy, uint64_t now_ns, double random)
+{
+	double before = lane->interval_s, wait_s = (double)told->wait_ns / 1e9;
+	uint64_t next_ns;
+
+	lane->interval_s = wr_pace_units_learn(&lane->units, policy, told->refused, now_ns);
+	lane->window_s = lane->units.span_s;
+	if (lane->interval_s > before)
+		lane->next_ns = add_ns(lane->next_ns, ns_of(lane->interval_s - before));
+	else
+		lane->next_ns -= least(ns_of(before - lane->interval_s), lane->next_ns);
+	next_ns = add_ns(now_ns, ns_of(wait_s + lane->interval_s * random));
+	if ((!lane->told_ns || told->refused) && lane->next_ns < next_ns)
+		lane->next_ns = next_ns;
+	lane->told_ns = now_ns;
+}
+
+/* Returns the lane of the policy. A lane begins anew if the policy counts another unit than before. */
 static struct wr_pace_lane *find_lane(struct wr_pace *pace,
 				      const struct weir_ratelimit_policy *policy)
 {
 	struct weir_str name = wr_str_first(policy->name, WR_PACE_NAME_MAX);
-	struct wr_pace_lane *oldest = &pace->lanes[0];
+	struct wr_pace_lane *found = &pace->lanes[0];
 
 	for (unsigned i = 0; i < WR_PACE_LANES; i++) {
 		struct wr_pace_lane *lane = &pace->lanes[i];
 
 		if (lane->used && lane->form == policy->form &&
-		    wr_str_equal((struct weir_str){lane->name, lane->name_len}, name))
-			return lane;
-		if (oldest->used && (!lane->used || lane->told_ns < oldest->told_ns))
-			oldest = lane;
+		    wr_str_equal((struct weir_str){lane->name, lane->name_len}, name)) {
+			if (lane->unit == policy->unit)
+				return lane;
+			found = lane;
+			break;
+		}
+		if (found->used && (!lane->used || lane->told_ns < found->told_ns))
+			found = lane;
 	}
-	*oldest = (struct wr_pace_lane){
-		.used = true, .form = policy->form, .name_len = (uint8_t)name.len};
+	*found = (struct wr_pace_lane){.used = true,
+				       .form = policy->form,
+				       .unit = policy->unit,
+				       .name_len = (uint8_t)name.len};
 	if (name.len)
-		memcpy(oldest->name, name.ptr, name.len);
-	return oldest;
+		memcpy(found->name, name.ptr, name.len);
+	return found;
 }
 
 /* Returns the form that tells the most. A server often sends the same limit in several forms. */
@@ -324,6 +352,18 @@ bool wr_pace_follows(const struct weir_ratelimit *told, uint32_t i)
 	       policy->limit && policy->unit == WEIR_RATELIMIT_REQUESTS;
 }
 
+bool wr_pace_follows_units(const struct weir_ratelimit *told, uint32_t i)
+{
+	const uint8_t needed = WEIR_RATELIMIT_HAS_LIMIT | WEIR_RATELIMIT_HAS_REMAINING;
+	const struct weir_ratelimit_policy *policy = &told->policies[i];
+
+	for (uint32_t k = 0; k < told->count; k++)
+		if (told->policies[k].unit == policy->unit && told->policies[k].form < policy->form)
+			return false;
+	return (policy->has & needed) == needed && policy->limit &&
+	       policy->unit != WEIR_RATELIMIT_REQUESTS && policy->unit != WEIR_RATELIMIT_CONCURRENT;
+}
+
 void wr_pace_learn(struct wr_pace *pace, const struct weir_ratelimit *told, uint64_t now_ns,
 		   uint64_t random)
 {
@@ -332,9 +372,11 @@ void wr_pace_learn(struct wr_pace *pace, const struct weir_ratelimit *told, uint
 	for (uint32_t i = 0; i < told->count; i++) {
 		const struct weir_ratelimit_policy *policy = &told->policies[i];
 
-		if (!wr_pace_follows(told, i))
+		if (wr_pace_follows_units(told, i))
+			learn_units(find_lane(pace, policy), told, policy, now_ns, uniform(random));
+		else if (!wr_pace_follows(told, i))
 			continue;
-		if (policy->has & WEIR_RATELIMIT_HAS_WINDOW)
+		else if (policy->has & WEIR_RATELIMIT_HAS_WINDOW)
 			learn_window(find_lane(pace, policy), told, policy, now_ns,
 				     uniform(random));
 		else

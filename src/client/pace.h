@@ -24,13 +24,15 @@
 
 #include <weir/ratelimit.h>
 
+#include "client/pace_units.h"
+
 #define WR_PACE_LANES 8u     /* policies of a host that are followed at once */
 #define WR_PACE_NAME_MAX 32u /* longer names are told apart by their first bytes */
 
 /* The state of one policy. */
 struct wr_pace_lane {
 	char name[WR_PACE_NAME_MAX];
-	uint8_t name_len, form;
+	uint8_t name_len, form, unit;
 	bool used;         /* the host told of this policy */
 	bool admitted;     /* a request of this client was not refused */
 	bool met_others;   /* a response showed other clients */
@@ -44,6 +46,7 @@ struct wr_pace_lane {
 	uint64_t lonely_ns;         /* time of the first of these responses */
 	uint64_t cut_ns;            /* time of the latest refusal that made the interval longer */
 	uint64_t told_ns;           /* time of the latest response with this policy */
+	struct wr_pace_units units; /* for a policy that does not count requests */
 };
 
 struct wr_pace {
@@ -71,10 +74,15 @@ uint64_t wr_pace_confirm(struct wr_pace *pace, uint64_t now_ns, uint64_t random)
 void wr_pace_learn(struct wr_pace *pace, const struct weir_ratelimit *told, uint64_t now_ns,
 		   uint64_t random);
 
-/* Returns whether told->policies[i] is one that requests are paced by: it counts requests, tells its
+/* Returns whether told->policies[i] is a policy of requests that requests are paced by: it tells its
  * limit and what remains, and is in the form that tells the most. A server often sends the same limit
  * in several forms. */
 bool wr_pace_follows(const struct weir_ratelimit *told, uint32_t i);
+
+/* Returns whether requests are paced by told->policies[i] although it counts tokens, bytes or other
+ * units, as pace_units.h explains: it tells its limit and what remains, does not limit concurrent
+ * requests, and no policy of the same unit is in a form that tells more. */
+bool wr_pace_follows_units(const struct weir_ratelimit *told, uint32_t i);
 
 /* Returns the lane that delays the next request the most, or NULL if no lane delays it. For
  * progress displays: "waits for policy NAME". */

@@ -5,6 +5,9 @@
  * host has told: it holds back the requests of all processes. Both are called in addition to
  * wr_pace_reserve and wr_pace_confirm.
  *
+ * Policies of tokens, bytes and other units have no bucket in the table: a process knows the cost of
+ * its requests only together with what the other processes use. Each process paces itself by them.
+ *
  * The time is CLOCK_REALTIME (weir_now_ns), as for all users of a table. Thread-safe. */
 #ifndef WR_CLIENT_SHARED_H
 #define WR_CLIENT_SHARED_H
@@ -14,8 +17,8 @@
 #include <weir/ratelimit.h>
 #include <weir/weir.h>
 
-/* Takes a place in the queue of each policy of `told` (the latest response of the host) and returns
- * how long the request has to wait, in ns. `host` is "host:port". */
+/* Takes a place in the queue of each policy of `told` that counts requests, and returns how long the
+ * request has to wait, in ns. `told` is the latest response of the host, and `host` is "host:port". */
 uint64_t wr_pace_shared_delay(struct weir_table *table, struct weir_str host,
 			      const struct weir_ratelimit *told, uint64_t now_ns);
 

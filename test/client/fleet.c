@@ -47,14 +47,21 @@ static void server_init(struct server *server, const struct fleet_plan *plan)
 	server->log.stamps = calloc(plan->limit, sizeof *server->log.stamps);
 }
 
+/* Rounds up to seconds. */
+static uint64_t round_up(uint64_t ns)
+{
+	return (ns + SECOND_NS - 1) / SECOND_NS * SECOND_NS;
+}
+
 /* Decides a request, and writes what a response of weir would tell. */
-static bool serve(struct server *server, uint64_t now_ns, struct weir_ratelimit *told)
+static bool serve(struct server *server, const struct fleet_plan *plan, uint32_t cost,
+		  uint64_t now_ns, struct weir_ratelimit *told)
 {
 	struct weir_ratelimit_policy *policy = &told->policies[0];
 	struct weir_decision d;
 	int rc = server->limit.algorithm == WEIR_SLIDING_LOG
-			 ? weir_log_step(&server->limit, &server->log, NULL, 1, now_ns, &d)
-			 : weir_step(&server->limit, &server->state, NULL, 1, now_ns, &d);
+			 ? weir_log_step(&server->limit, &server->log, NULL, cost, now_ns, &d)
+			 : weir_step(&server->limit, &server->state, NULL, cost, now_ns, &d);
 
 	if (rc < 0)
 		abort();
@@ -62,14 +69,16 @@ static bool serve(struct server *server, uint64_t now_ns, struct weir_ratelimit 
 	*policy = (struct weir_ratelimit_policy){
 		.name = {"api", 3},
 		.form = WEIR_RATELIMIT_IETF,
+		.unit = plan->cost_max ? WEIR_RATELIMIT_TOKENS : WEIR_RATELIMIT_REQUESTS,
 		.has = WEIR_RATELIMIT_HAS_LIMIT | WEIR_RATELIMIT_HAS_REMAINING |
-		       WEIR_RATELIMIT_HAS_WINDOW,
+		       (plan->told ? plan->told : WEIR_RATELIMIT_HAS_WINDOW),
 		.limit = server->limit.capacity,
 		.remaining = d.remaining,
 		.window_ns = server->limit.period_ns,
+		.reset_ns = plan->whole_seconds ? round_up(d.reset_after_ns) : d.reset_after_ns,
 	};
 	if (!d.admitted)
-		told->wait_ns = (d.retry_after_ns + SECOND_NS - 1) / SECOND_NS * SECOND_NS;
+		told->wait_ns = round_up(d.retry_after_ns);
 	return d.admitted;
 }
 
@@ -144,6 +153,13 @@ static uint64_t end_of_stall(const struct fleet_plan *plan, uint64_t now_ns)
 	return at_ns < every_ns - SECOND_NS ? now_ns : now_ns + every_ns - at_ns;
 }
 
+static uint32_t draw_cost(const struct fleet_plan *plan, uint64_t *seed)
+{
+	if (!plan->cost_max)
+		return 1;
+	return plan->cost_min + (uint32_t)(draw(seed) % (plan->cost_max - plan->cost_min + 1));
+}
+
 void fleet_run(const struct fleet_plan *plan, struct fleet_result *result)
 {
 	uint64_t seed = plan->seed;
@@ -151,6 +167,7 @@ void fleet_run(const struct fleet_plan *plan, struct fleet_result *result)
 	uint64_t end_ns = START_NS + plan->seconds * SECOND_NS;
 	struct client *clients = make_clients(plan, &seed);
 	struct server server;
+	double units = 0;
 
 	server_init(&server, plan);
 	*result = (struct fleet_result){0};
@@ -158,6 +175,7 @@ void fleet_run(const struct fleet_plan *plan, struct fleet_result *result)
 		struct client *client = next_client(clients, plan->clients);
 		uint64_t now_ns = client->event_ns;
 		struct weir_ratelimit told;
+		uint32_t cost;
 		bool admitted;
 
 		if (now_ns >= end_ns)
@@ -170,11 +188,13 @@ void fleet_run(const struct fleet_plan *plan, struct fleet_result *result)
 			client->event_ns = end_of_stall(plan, now_ns);
 			continue;
 		}
-		admitted = serve(&server, now_ns, &told);
+		cost = draw_cost(plan, &seed);
+		admitted = serve(&server, plan, cost, now_ns, &told);
 		if (now_ns >= from_ns) {
 			result->requests++;
 			result->refused += !admitted;
 			result->admitted += admitted;
+			units += admitted ? cost : 0;
 			client->admitted += admitted;
 		}
 		now_ns += TRIP_NS;
@@ -182,8 +202,8 @@ void fleet_run(const struct fleet_plan *plan, struct fleet_result *result)
 		client->event_ns = wr_pace_reserve(&client->pace, now_ns, draw(&seed)) + TRIP_NS;
 	}
 	result->refused_share = (double)result->refused / result->requests;
-	result->used_share = (double)result->admitted * (double)plan->period_ns / plan->limit /
-			     (double)(end_ns - from_ns);
+	result->used_share =
+		units * (double)plan->period_ns / plan->limit / (double)(end_ns - from_ns);
 	result->slowest_of_median =
 		slowest_of_median(clients + plan->late_clients + plan->leaving_clients,
 				  plan->clients - plan->late_clients - plan->leaving_clients);

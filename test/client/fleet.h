@@ -3,6 +3,7 @@
 #ifndef TEST_CLIENT_FLEET_H
 #define TEST_CLIENT_FLEET_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct fleet_plan {
@@ -16,6 +17,10 @@ struct fleet_plan {
 	uint32_t leaving_clients; /* how many of the clients stop in the middle of the run */
 	uint32_t
 		stall_every_s; /* the clients stand still for a second at this interval; 0: never */
+	/* A request costs between these numbers of tokens. 0: the limit counts requests. */
+	uint32_t cost_min, cost_max;
+	bool whole_seconds; /* the told reset is rounded up to seconds */
+	uint8_t told; /* enum weir_ratelimit_has, besides limit and remaining; 0: the window */
 	uint64_t seed;
 };
 

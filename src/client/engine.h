@@ -33,7 +33,6 @@
 #define WR_FETCH_HELD_MAX ((size_t)1 << 20) /* bytes kept of the body of a refusal */
 #define WR_FETCH_STARTED_MAX 65536u         /* requests of weir_client_start at once */
 #define WR_FETCH_HOST_TEXT 300u             /* "https://" and a name of 255 bytes and a port */
-#define WR_FETCH_NAME_MAX 64u               /* bytes of the name of a policy that are kept */
 
 /* ---- hosts ---- */
 
@@ -50,9 +49,6 @@ struct wr_fetch_host {
 	bool known;                /* the host has answered, or an attempt has failed */
 	uint32_t active;           /* jobs with a slot */
 	uint32_t jobs;             /* jobs that point to this host */
-	/* The policies of the latest response that told any, for the pace that processes share. */
-	struct weir_ratelimit told;
-	char names[WEIR_RATELIMIT_POLICIES_MAX][WR_FETCH_NAME_MAX];
 };
 
 /* ---- responses ---- */

@@ -63,6 +63,7 @@ static struct wr_fetch_host *add(struct weir_client *client, const char *key, co
 	memcpy(host->key, key, strlen(key) + 1);
 	memcpy(host->text, text, strlen(text) + 1);
 	wr_pace_init(&host->pace, rate);
+	host->pace.shared = client->table;
 	wr_retry_budget_init(&host->budget);
 	wr_list_init(&host->ready);
 	host->next = *at;
@@ -129,7 +130,7 @@ uint64_t wr_fetch_host_reserve(struct wr_fetch_job *job, uint64_t now_ns,
 		*reason = WEIR_WAIT_RATE;
 	if (!client->table)
 		return at_ns;
-	shared_ns = now_ns + wr_pace_shared_delay(client->table, wr_str(host->key), &host->told,
+	shared_ns = now_ns + wr_pace_shared_delay(client->table, wr_str(host->key), &host->pace,
 						  weir_now_ns());
 	if (shared_ns <= at_ns)
 		return at_ns;
@@ -158,28 +159,20 @@ uint64_t wr_fetch_host_confirm(struct wr_fetch_job *job, uint64_t now_ns,
 	return at_ns > now_ns ? at_ns : now_ns + 1;
 }
 
-/* Keeps the policies with copies of their names. */
-static void keep(struct wr_fetch_host *host, const struct weir_ratelimit *told)
-{
-	host->told = *told;
-	for (uint32_t i = 0; i < told->count; i++) {
-		struct weir_str name = wr_str_first(told->policies[i].name, WR_FETCH_NAME_MAX);
-
-		if (name.len)
-			memcpy(host->names[i], name.ptr, name.len);
-		host->told.policies[i].name = (struct weir_str){host->names[i], name.len};
-	}
-}
-
 void wr_fetch_host_learn(struct wr_fetch_job *job, const struct weir_ratelimit *told,
 			 uint64_t now_ns)
 {
 	struct weir_client *client = job->client;
+	struct wr_pace *pace = &job->host->pace;
+	struct weir_str name = wr_str(job->host->key);
+	double own[WEIR_RATELIMIT_POLICIES_MAX];
 
-	wr_pace_learn(&job->host->pace, told, now_ns, wr_fetch_random(client));
-	if (told->count)
-		keep(job->host, told);
-	if (client->table && told->wait_ns)
-		wr_pace_shared_hold(client->table, wr_str(job->host->key), told->wait_ns,
-				    weir_now_ns());
+	if (!client->table) {
+		wr_pace_learn(pace, told, now_ns, wr_fetch_random(client));
+		return;
+	}
+	wr_pace_shared_count(client->table, name, told, weir_now_ns(), own);
+	wr_pace_learn_shared(pace, told, own, now_ns, wr_fetch_random(client));
+	if (told->wait_ns)
+		wr_pace_shared_hold(client->table, name, told->wait_ns, weir_now_ns());
 }

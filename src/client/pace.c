@@ -47,6 +47,11 @@ static uint64_t least(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
+bool wr_pace_lane_is_shared(const struct wr_pace_lane *lane)
+{
+	return lane->used && lane->limit > 0;
+}
+
 void wr_pace_init(struct wr_pace *pace, double rate_max)
 {
 	*pace = (struct wr_pace){.rate_max = rate_max};
@@ -83,7 +88,8 @@ uint64_t wr_pace_reserve(struct wr_pace *pace, uint64_t now_ns, uint64_t random)
 		if (pace->lanes[i].used && pace->lanes[i].next_ns > at_ns)
 			at_ns = pace->lanes[i].next_ns;
 	for (unsigned i = 0; i < WR_PACE_LANES; i++)
-		if (pace->lanes[i].used)
+		if (pace->lanes[i].used &&
+		    !(pace->shared && wr_pace_lane_is_shared(&pace->lanes[i])))
 			take_slot(&pace->lanes[i], at_ns, uniform(random));
 	return at_ns;
 }
@@ -251,15 +257,17 @@ static void set_limit(struct wr_pace_lane *lane, const struct weir_ratelimit_pol
 		set_interval(lane, lane->interval_s * after / before);
 }
 
+/* `own_told` is the number of own requests in the last window. NULL: the lane counts them. */
 static void learn_window(struct wr_pace_lane *lane, const struct weir_ratelimit *told,
-			 const struct weir_ratelimit_policy *policy, uint64_t now_ns, double random)
+			 const struct weir_ratelimit_policy *policy, const double *own_told,
+			 uint64_t now_ns, double random)
 {
 	bool refused = told->refused && policy->remaining == 0;
 	bool first = !lane->told_ns;
 	double own, others;
 
 	set_limit(lane, policy);
-	own = count_own(lane, now_ns, told->refused ? 0 : 1);
+	own = own_told ? *own_told : count_own(lane, now_ns, told->refused ? 0 : 1);
 	others = lane->limit - (double)policy->remaining - own;
 	lane->told_ns = now_ns;
 	if (first)
@@ -364,8 +372,8 @@ bool wr_pace_follows_units(const struct weir_ratelimit *told, uint32_t i)
 	       policy->unit != WEIR_RATELIMIT_REQUESTS && policy->unit != WEIR_RATELIMIT_CONCURRENT;
 }
 
-void wr_pace_learn(struct wr_pace *pace, const struct weir_ratelimit *told, uint64_t now_ns,
-		   uint64_t random)
+static void learn(struct wr_pace *pace, const struct weir_ratelimit *told, const double *own,
+		  uint64_t now_ns, uint64_t random)
 {
 	if (told->wait_ns && pace->hold_ns < now_ns + told->wait_ns)
 		pace->hold_ns = now_ns + told->wait_ns;
@@ -377,11 +385,23 @@ void wr_pace_learn(struct wr_pace *pace, const struct weir_ratelimit *told, uint
 		else if (!wr_pace_follows(told, i))
 			continue;
 		else if (policy->has & WEIR_RATELIMIT_HAS_WINDOW)
-			learn_window(find_lane(pace, policy), told, policy, now_ns,
-				     uniform(random));
+			learn_window(find_lane(pace, policy), told, policy, own ? &own[i] : NULL,
+				     now_ns, uniform(random));
 		else
 			learn_reset(find_lane(pace, policy), policy, now_ns);
 	}
+}
+
+void wr_pace_learn(struct wr_pace *pace, const struct weir_ratelimit *told, uint64_t now_ns,
+		   uint64_t random)
+{
+	learn(pace, told, NULL, now_ns, random);
+}
+
+void wr_pace_learn_shared(struct wr_pace *pace, const struct weir_ratelimit *told,
+			  const double *own, uint64_t now_ns, uint64_t random)
+{
+	learn(pace, told, own, now_ns, random);
 }
 
 const struct wr_pace_lane *wr_pace_tightest(const struct wr_pace *pace, uint64_t now_ns)

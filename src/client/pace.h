@@ -54,6 +54,8 @@ struct wr_pace {
 	uint64_t hold_ns; /* no request starts before this time, because a response said so */
 	double rate_max;  /* requests per second that the user allows; 0: no maximum */
 	uint64_t user_ns; /* next free time by rate_max */
+	/* A table gives requests their times, and counts requests, for all processes (shared.h). */
+	bool shared;
 };
 
 /* `rate_max` is the highest rate in requests per second, for example of an option --rate; 0: no
@@ -73,6 +75,15 @@ uint64_t wr_pace_confirm(struct wr_pace *pace, uint64_t now_ns, uint64_t random)
  * refusals. Not called for a response from a cache of the client. */
 void wr_pace_learn(struct wr_pace *pace, const struct weir_ratelimit *told, uint64_t now_ns,
 		   uint64_t random);
+
+/* As wr_pace_learn, for a shared pace. own[i] is the number of requests of all processes that
+ * told->policies[i] has counted in its last window. */
+void wr_pace_learn_shared(struct wr_pace *pace, const struct weir_ratelimit *told,
+			  const double *own, uint64_t now_ns, uint64_t random);
+
+/* Returns whether a table gives the lane's requests their times if the pace is shared: the policy
+ * counts requests and tells its window. */
+bool wr_pace_lane_is_shared(const struct wr_pace_lane *lane);
 
 /* Returns whether told->policies[i] is a policy of requests that requests are paced by: it tells its
  * limit and what remains, and is in the form that tells the most. A server often sends the same limit

@@ -1,13 +1,17 @@
 /* Implements shared.h. */
 #include "client/shared.h"
 
+#include <math.h>
 #include <string.h>
 
-#include "client/pace.h"
+#include "base/str.h"
 
 #define KEY_MAX 512u
 #define KEY_BEGIN "weir-client|"
-#define PLACES_MAX 1000000u /* requests that wait for one policy */
+#define PARTS 1000.0    /* units of the queue per request */
+#define ROUNDING 1e-6   /* of a unit; floating-point errors below it do not count */
+#define WAITING_MIN 16u /* requests that can wait in the queue, whatever their interval */
+#define COUNT_MAX 4000000000u
 #define HOLD_UNIT_NS 10000000ull
 #define HOLD_UNITS_MAX 1000000000u /* 115 days */
 
@@ -38,39 +42,83 @@ static struct shared_key make_key(const char *kind, struct weir_str host, struct
 	return key;
 }
 
-/* Returns the wait that one policy asks for. */
-static uint64_t delay_by(struct weir_table *table, struct weir_str host,
-			 const struct weir_ratelimit_policy *policy, uint64_t now_ns)
+/* The queue of the requests of all processes. Its unit is a part of a request, because the processes
+ * seldom wait for exactly the interval of the policy's limit. */
+static struct weir_limit queue_of(const struct wr_pace_lane *lane)
 {
-	struct shared_key key = make_key("pace|", host, policy->name);
-	struct weir_limit limit = {.size = sizeof limit,
-				   .algorithm = WEIR_LEAKY_BUCKET,
-				   .limit = policy->limit < UINT32_MAX ? (uint32_t)policy->limit
-								       : UINT32_MAX,
-				   .period_ns = policy->window_ns,
-				   .queue_size = PLACES_MAX};
-	struct weir_decision decision;
+	double parts = fmin(PARTS, floor(UINT32_MAX / lane->limit));
 
-	if (weir_limit_check(&limit, NULL) < 0 ||
-	    weir_take(table, &limit, key.text, key.len, 1, now_ns, &decision) < 0)
+	return (struct weir_limit){.size = sizeof(struct weir_limit),
+				   .algorithm = WEIR_LEAKY_BUCKET,
+				   .limit = (uint32_t)(lane->limit * fmax(1, parts)),
+				   .period_ns = (uint64_t)(lane->window_s * 1e9),
+				   .queue_size = UINT32_MAX - 1};
+}
+
+/* Takes the lane's interval of time from its queue, and returns when this time begins. */
+static uint64_t delay_by(struct weir_table *table, struct weir_str host,
+			 const struct wr_pace_lane *lane, uint64_t now_ns)
+{
+	struct shared_key key =
+		make_key("pace|", host, (struct weir_str){lane->name, lane->name_len});
+	struct weir_limit limit = queue_of(lane);
+	double units = ceil(lane->interval_s / lane->window_s * limit.limit - ROUNDING);
+	struct weir_decision decision;
+	uint64_t taken_ns;
+
+	units = fmax(1, fmin(units, (double)(UINT32_MAX / WAITING_MIN)));
+	if (lane->limit > UINT32_MAX || weir_limit_check(&limit, NULL) < 0 ||
+	    weir_take(table, &limit, key.text, key.len, (int64_t)units, now_ns, &decision) < 0)
 		return 0;
-	return decision.admitted ? decision.delay_ns : decision.retry_after_ns;
+	if (!decision.admitted)
+		return decision.retry_after_ns;
+	taken_ns = (uint64_t)(units * (double)limit.period_ns / limit.limit);
+	return decision.reset_after_ns > taken_ns ? decision.reset_after_ns - taken_ns : 0;
 }
 
 uint64_t wr_pace_shared_delay(struct weir_table *table, struct weir_str host,
-			      const struct weir_ratelimit *told, uint64_t now_ns)
+			      const struct wr_pace *pace, uint64_t now_ns)
 {
 	uint64_t longest_ns = 0;
 
-	for (uint32_t i = 0; i < told->count; i++) {
+	for (unsigned i = 0; i < WR_PACE_LANES; i++) {
 		uint64_t delay_ns = 0;
 
-		if (wr_pace_follows(told, i) && (told->policies[i].has & WEIR_RATELIMIT_HAS_WINDOW))
-			delay_ns = delay_by(table, host, &told->policies[i], now_ns);
+		if (wr_pace_lane_is_shared(&pace->lanes[i]))
+			delay_ns = delay_by(table, host, &pace->lanes[i], now_ns);
 		if (delay_ns > longest_ns)
 			longest_ns = delay_ns;
 	}
 	return longest_ns;
+}
+
+static double count_by(struct weir_table *table, struct weir_str host,
+		       const struct weir_ratelimit_policy *policy, int64_t add, uint64_t now_ns)
+{
+	struct shared_key key =
+		make_key("own|", host, wr_str_first(policy->name, WR_PACE_NAME_MAX));
+	struct weir_limit limit = {.size = sizeof limit,
+				   .algorithm = WEIR_SLIDING_COUNTER,
+				   .limit = COUNT_MAX,
+				   .period_ns = policy->window_ns};
+	struct weir_decision decision;
+
+	if (weir_limit_check(&limit, NULL) < 0 ||
+	    weir_take(table, &limit, key.text, key.len, add, now_ns, &decision) < 0)
+		return (double)add;
+	return (double)(decision.limit - decision.remaining);
+}
+
+void wr_pace_shared_count(struct weir_table *table, struct weir_str host,
+			  const struct weir_ratelimit *told, uint64_t now_ns, double *own)
+{
+	for (uint32_t i = 0; i < told->count; i++) {
+		const struct weir_ratelimit_policy *policy = &told->policies[i];
+
+		own[i] = 0;
+		if (wr_pace_follows(told, i) && (policy->has & WEIR_RATELIMIT_HAS_WINDOW))
+			own[i] = count_by(table, host, policy, told->refused ? 0 : 1, now_ns);
+	}
 }
 
 /* The bucket that is full until the end of the hold: each unit is HOLD_UNIT_NS. Taking `units` makes

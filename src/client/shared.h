@@ -1,9 +1,10 @@
 /* The pace of all processes of a machine that use one table (weir_open).
  *
- * A leaky bucket of the table gives each request its time to start: the requests of all processes
- * to a host leave at the rate of the host's policy. A second leaky bucket keeps the wait that a
- * host has told: it holds back the requests of all processes. Both are called in addition to
- * wr_pace_reserve and wr_pace_confirm.
+ * To the host, these processes are one client. Each process finds the interval between two requests
+ * of this one client (pace.h, `shared`). For that it needs the number of requests of all processes,
+ * which the table counts. A leaky bucket of the table gives each request its time to start: each
+ * request takes the interval of its process from the bucket. A second leaky bucket keeps the wait
+ * that a host has told: it holds back the requests of all processes.
  *
  * Policies of tokens, bytes and other units have no bucket in the table: a process knows the cost of
  * its requests only together with what the other processes use. Each process paces itself by them.
@@ -17,10 +18,17 @@
 #include <weir/ratelimit.h>
 #include <weir/weir.h>
 
-/* Takes a place in the queue of each policy of `told` that counts requests, and returns how long the
- * request has to wait, in ns. `told` is the latest response of the host, and `host` is "host:port". */
+#include "client/pace.h"
+
+/* Takes a place in the queue of each shared lane of the pace, and returns how long the request has to
+ * wait, in ns. `host` is "host:port". Called in addition to wr_pace_reserve. */
 uint64_t wr_pace_shared_delay(struct weir_table *table, struct weir_str host,
-			      const struct weir_ratelimit *told, uint64_t now_ns);
+			      const struct wr_pace *pace, uint64_t now_ns);
+
+/* Counts the request of a response, and sets own[i] for wr_pace_learn_shared. `own` has room for
+ * WEIR_RATELIMIT_POLICIES_MAX numbers. */
+void wr_pace_shared_count(struct weir_table *table, struct weir_str host,
+			  const struct weir_ratelimit *told, uint64_t now_ns, double *own);
 
 /* Holds back all processes' requests to the host for wait_ns. A longer hold stays. */
 void wr_pace_shared_hold(struct weir_table *table, struct weir_str host, uint64_t wait_ns,

@@ -8,6 +8,7 @@
 #include <weir/algo.h>
 
 #include "client/pace.h"
+#include "client/shared.h"
 
 #define SECOND_NS 1000000000ull
 #define START_NS (1800000000 * SECOND_NS)
@@ -132,6 +133,7 @@ static struct client *make_clients(const struct fleet_plan *plan, uint64_t *seed
 
 	for (uint32_t i = 0; i < plan->clients; i++) {
 		wr_pace_init(&clients[i].pace, 0);
+		clients[i].pace.shared = i < plan->sharing;
 		clients[i].event_ns = START_NS + draw(seed) % 10000000;
 		clients[i].leaves_ns = UINT64_MAX;
 		if (i < plan->late_clients)
@@ -158,6 +160,25 @@ static uint32_t draw_cost(const struct fleet_plan *plan, uint64_t *seed)
 	if (!plan->cost_max)
 		return 1;
 	return plan->cost_min + (uint32_t)(draw(seed) % (plan->cost_max - plan->cost_min + 1));
+}
+
+/* The client gets a response. Returns the time of its next request. */
+static uint64_t answer(const struct fleet_plan *plan, struct client *client,
+		       const struct weir_ratelimit *told, uint64_t now_ns, uint64_t *seed)
+{
+	const struct weir_str host = {"api", 3};
+	double own[WEIR_RATELIMIT_POLICIES_MAX];
+	uint64_t at_ns, shared_ns;
+
+	if (!client->pace.shared) {
+		wr_pace_learn(&client->pace, told, now_ns, draw(seed));
+		return wr_pace_reserve(&client->pace, now_ns, draw(seed));
+	}
+	wr_pace_shared_count(plan->table, host, told, now_ns, own);
+	wr_pace_learn_shared(&client->pace, told, own, now_ns, draw(seed));
+	at_ns = wr_pace_reserve(&client->pace, now_ns, draw(seed));
+	shared_ns = now_ns + wr_pace_shared_delay(plan->table, host, &client->pace, now_ns);
+	return shared_ns > at_ns ? shared_ns : at_ns;
 }
 
 void fleet_run(const struct fleet_plan *plan, struct fleet_result *result)
@@ -198,8 +219,7 @@ void fleet_run(const struct fleet_plan *plan, struct fleet_result *result)
 			client->admitted += admitted;
 		}
 		now_ns += TRIP_NS;
-		wr_pace_learn(&client->pace, &told, now_ns, draw(&seed));
-		client->event_ns = wr_pace_reserve(&client->pace, now_ns, draw(&seed)) + TRIP_NS;
+		client->event_ns = answer(plan, client, &told, now_ns, &seed) + TRIP_NS;
 	}
 	result->refused_share = (double)result->refused / result->requests;
 	result->used_share =

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <weir/weir.h>
+
 struct fleet_plan {
 	int algorithm; /* enum weir_algorithm */
 	uint32_t limit;
@@ -21,6 +23,9 @@ struct fleet_plan {
 	uint32_t cost_min, cost_max;
 	bool whole_seconds; /* the told reset is rounded up to seconds */
 	uint8_t told; /* enum weir_ratelimit_has, besides limit and remaining; 0: the window */
+	/* The first clients are processes of one machine, and share their pace through the table. */
+	uint32_t sharing;
+	struct weir_table *table;
 	uint64_t seed;
 };
 

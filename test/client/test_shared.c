@@ -9,11 +9,15 @@
 
 #include <cmocka.h>
 
+#include <weir/algo.h>
+
 #include "base/str.h"
+#include "client/fleet.h"
 #include "client/shared.h"
 
 #define SECOND_NS 1000000000ull
 #define NOW_NS (1800000000 * SECOND_NS)
+#define HALF (UINT64_MAX / 2) /* random bits for the middle of a range */
 
 static const struct weir_str host = {"api.example.com:443", 19};
 static char dir[] = "/tmp/weir-shared-XXXXXX";
@@ -41,7 +45,8 @@ static int remove_dir(void **state)
 	return weir_remove("shared", dir, NULL) < 0 ? -1 : rmdir(dir);
 }
 
-static struct weir_ratelimit tell(const char *name, uint64_t limit)
+/* Returns the response of a host with one policy, of `limit` requests per second. */
+static struct weir_ratelimit tell(const char *name, uint64_t limit, uint64_t remaining)
 {
 	struct weir_ratelimit told = {.size = sizeof told, .count = 1};
 
@@ -51,40 +56,137 @@ static struct weir_ratelimit tell(const char *name, uint64_t limit)
 		.has = WEIR_RATELIMIT_HAS_LIMIT | WEIR_RATELIMIT_HAS_REMAINING |
 		       WEIR_RATELIMIT_HAS_WINDOW,
 		.limit = limit,
-		.remaining = limit,
+		.remaining = remaining,
 		.window_ns = SECOND_NS,
 	};
 	return told;
 }
 
+/* Returns the pace of a process that had this response, and sees no other clients. */
+static struct wr_pace learned(struct weir_table *table, const struct weir_ratelimit *told)
+{
+	double own[WEIR_RATELIMIT_POLICIES_MAX];
+	struct wr_pace pace;
+
+	wr_pace_init(&pace, 0);
+	pace.shared = true;
+	wr_pace_shared_count(table, host, told, NOW_NS, own);
+	wr_pace_learn_shared(&pace, told, own, NOW_NS, HALF);
+	return pace;
+}
+
+/* A request per 1.01 · 100 ms. */
 static void processes_take_turns(void **state)
 {
-	struct weir_ratelimit told = tell("turns", 10);
+	struct weir_ratelimit told = tell("turns", 10, 9);
 	struct weir_table *one = open_table(), *two = open_table();
+	struct wr_pace first = learned(one, &told), second;
 
 	(void)state;
-	assert_int_equal(wr_pace_shared_delay(one, host, &told, NOW_NS), 0);
-	assert_int_equal(wr_pace_shared_delay(two, host, &told, NOW_NS), 100000000);
-	assert_int_equal(wr_pace_shared_delay(one, host, &told, NOW_NS), 200000000);
-	assert_int_equal(wr_pace_shared_delay(two, host, &told, NOW_NS + 250000000), 50000000);
+	told.policies[0].remaining = 8; /* after the requests of both processes */
+	second = learned(two, &told);
+	assert_int_equal(wr_pace_shared_delay(one, host, &first, NOW_NS), 0);
+	assert_int_equal(wr_pace_shared_delay(two, host, &second, NOW_NS), 101000000);
+	assert_int_equal(wr_pace_shared_delay(one, host, &first, NOW_NS), 202000000);
+	assert_int_equal(wr_pace_shared_delay(two, host, &second, NOW_NS + 250000000), 53000000);
+	/* The own lane of the process does not delay further requests. */
+	assert_int_equal(wr_pace_reserve(&first, NOW_NS + SECOND_NS, HALF), NOW_NS + SECOND_NS);
+	assert_int_equal(wr_pace_reserve(&first, NOW_NS + SECOND_NS, HALF), NOW_NS + SECOND_NS);
 	/* Another host, and another policy of the host, have their own queues. */
-	assert_int_equal(wr_pace_shared_delay(one, WR_STR("b:80"), &told, NOW_NS), 0);
-	told = tell("more", 10);
-	assert_int_equal(wr_pace_shared_delay(one, host, &told, NOW_NS), 0);
+	assert_int_equal(wr_pace_shared_delay(one, WR_STR("b:80"), &first, NOW_NS), 0);
+	told = tell("more", 10, 9);
+	second = learned(one, &told);
+	assert_int_equal(wr_pace_shared_delay(one, host, &second, NOW_NS), 0);
 	weir_close(one);
 	weir_close(two);
 }
 
 static void the_tightest_policy_counts(void **state)
 {
-	struct weir_ratelimit told = tell("fast", 10);
+	struct weir_ratelimit told = tell("fast", 10, 9);
+	struct weir_table *table = open_table();
+	struct wr_pace pace;
+
+	(void)state;
+	told.policies[told.count++] = tell("slow", 2, 1).policies[0];
+	pace = learned(table, &told);
+	assert_int_equal(wr_pace_shared_delay(table, host, &pace, NOW_NS), 0);
+	assert_int_equal(wr_pace_shared_delay(table, host, &pace, NOW_NS), 505000000);
+	weir_close(table);
+}
+
+/* Requests of sister processes are not those of strangers. */
+static void all_processes_are_counted(void **state)
+{
+	struct weir_ratelimit told = tell("counted", 100, 90);
+	struct weir_table *table = open_table();
+	double own[WEIR_RATELIMIT_POLICIES_MAX];
+
+	(void)state;
+	for (int i = 1; i <= 5; i++) {
+		wr_pace_shared_count(table, host, &told, NOW_NS, own);
+		assert_true(own[0] == i);
+	}
+	told.refused = true;
+	wr_pace_shared_count(table, host, &told, NOW_NS, own);
+	assert_true(own[0] == 5);
+	wr_pace_shared_count(table, host, &told, NOW_NS + 3 * SECOND_NS, own);
+	assert_true(own[0] == 0);
+	weir_close(table);
+}
+
+/* Limits that a hostile host tells. */
+static void extreme_limits(void **state)
+{
+	static const uint64_t limits[] = {1, UINT32_MAX, 1ull << 40, UINT64_MAX};
+	static const uint64_t windows_ns[] = {1, SECOND_NS, UINT64_MAX};
 	struct weir_table *table = open_table();
 
 	(void)state;
-	told.policies[told.count++] = tell("slow", 2).policies[0];
-	assert_int_equal(wr_pace_shared_delay(table, host, &told, NOW_NS), 0);
-	assert_int_equal(wr_pace_shared_delay(table, host, &told, NOW_NS), 500000000);
+	for (unsigned i = 0; i < 4; i++)
+		for (unsigned k = 0; k < 3; k++) {
+			struct weir_ratelimit told = tell("extreme", limits[i], 0);
+			struct wr_pace pace;
+
+			told.policies[0].window_ns = windows_ns[k];
+			pace = learned(table, &told);
+			for (int n = 0; n < 3; n++)
+				assert_true(wr_pace_shared_delay(table, host, &pace, NOW_NS) <
+					    INT64_MAX);
+		}
 	weir_close(table);
+}
+
+/* Processes of one machine use a limit as one client does, and get equal parts of it. */
+static void processes_share_a_limit(void **state)
+{
+	static const struct {
+		uint32_t sharing, clients, limit;
+		double used, slowest;
+	} rows[] = {
+		{3, 3, 10, 0.95, 0.9}, {3, 3, 100, 0.95, 0.9}, {8, 8, 100, 0.95, 0.9},
+		{3, 10, 100, 0.9, 0},  {10, 20, 100, 0.9, 0},
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct fleet_plan plan = {.algorithm = WEIR_TOKEN_BUCKET,
+					  .limit = rows[i].limit,
+					  .period_ns = SECOND_NS,
+					  .clients = rows[i].clients,
+					  .sharing = rows[i].sharing,
+					  .seconds = 60,
+					  .seed = i + 1};
+		struct fleet_result result;
+
+		plan.table = open_table();
+		fleet_run(&plan, &result);
+		assert_true(result.refused_share <= 0.01);
+		assert_true(result.used_share >= rows[i].used);
+		assert_true(result.slowest_of_median >= rows[i].slowest);
+		weir_close(plan.table);
+		assert_int_equal(weir_remove("shared", dir, NULL), 0);
+	}
 }
 
 static void a_wait_holds_back_all_processes(void **state)
@@ -120,6 +222,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(processes_take_turns),
 		cmocka_unit_test(the_tightest_policy_counts),
+		cmocka_unit_test(all_processes_are_counted),
+		cmocka_unit_test(extreme_limits),
+		cmocka_unit_test(processes_share_a_limit),
 		cmocka_unit_test(a_wait_holds_back_all_processes),
 		cmocka_unit_test(waits_are_rounded_up),
 	};

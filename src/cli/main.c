@@ -2,9 +2,11 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* X(name, function, description in one line) */
 #define SUBCOMMANDS(X)                                                                             \
@@ -106,8 +108,24 @@ static int flush_output(int code)
 	return WR_EXIT_NO;
 }
 
+/* Opens /dev/null as each of the descriptors 0, 1 and 2 that is closed. Otherwise a table or a
+ * connection would get the number, and receive what is written to standard output. Reading from
+ * such a descriptor 0 fails, and so does writing to 1 and 2. Returns false on an error. */
+static bool open_standard_descriptors(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 &&
+		    open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
+			return false;
+	return true;
+}
+
 int main(int argc, char **argv)
 {
+	if (!open_standard_descriptors()) {
+		perror("weir: /dev/null");
+		return WR_EXIT_USAGE;
+	}
 	if (argc < 2) {
 		print_help(stderr);
 		return WR_EXIT_USAGE;

@@ -127,6 +127,18 @@ def test_a_full_disk_at_standard_output_is_exit_23(server, tmp_path, words):
     assert done.returncode == 23 and b"No space left on device" in done.stderr
 
 
+@pytest.mark.parametrize("closed", [">&-", "<&- >&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_a_closed_standard_output_is_exit_23(server, tmp_path, closed):
+    """No socket gets the number of standard output, so the body is not written into a connection."""
+    server.on("/a", Answer(body=b"x" * 100))
+    for words in [server.url("/a")], [server.url("/a"), "--out", str(tmp_path / "out"), "--json"]:
+        done = subprocess.run(["sh", "-c", f'exec "$@" {closed}', "sh", *command(*words)], stderr=subprocess.PIPE, check=False,
+                              timeout=60)
+        assert done.returncode == 23
+        assert ("2>&-" in closed) or b"Bad file descriptor" in done.stderr
+    assert [(seen.method, seen.path) for seen in server.seen()] == [("GET", "/a")] * 2
+
+
 @pytest.mark.parametrize("status, fields", [(302, {}), (300, {})])
 def test_a_status_without_a_body_to_keep_is_exit_22(server, tmp_path, status, fields):
     server.on("/a", Answer(status, fields, b"moved"))

@@ -38,7 +38,7 @@
  *
  * Times since 1970 and dates are compared with the response's `Date`, so that the clock of the
  * client does not matter. Without `Date` they are compared with now_ns. A time in the past is a
- * wait of 0.
+ * wait of 0. Years after 2500 are read as 2500.
  *
  * A response with `Age` above 0 comes from a cache: only its wait is read. */
 #ifndef WEIR_RATELIMIT_H

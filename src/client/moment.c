@@ -8,7 +8,7 @@
 
 #define SECOND_NS 1000000000ull
 #define DAY_S 86400
-#define YEAR_MAX 2500 /* keeps times in ns within 64 bits */
+#define YEAR_MAX 2500 /* keeps times in ns within 64 bits; later years are read as this one */
 
 /* A cursor in a text. */
 struct moment_scan {
@@ -165,12 +165,12 @@ struct parts {
 
 static bool join(const struct parts *parts, uint64_t *at_ns)
 {
-	int64_t seconds;
+	int64_t year = parts->year < YEAR_MAX ? parts->year : YEAR_MAX, seconds;
 
-	if (parts->year < 1970 || parts->year > YEAR_MAX || parts->month < 1 || parts->month > 12 ||
-	    parts->day < 1 || parts->day > 31 || parts->second_of_day < 0)
+	if (year < 1970 || parts->month < 1 || parts->month > 12 || parts->day < 1 ||
+	    parts->day > 31 || parts->second_of_day < 0)
 		return false;
-	seconds = wr_days_from_date(parts->year, (int)parts->month, (int)parts->day) * DAY_S +
+	seconds = wr_days_from_date(year, (int)parts->month, (int)parts->day) * DAY_S +
 		  parts->second_of_day - parts->offset_s;
 	if (seconds < 0)
 		return false;

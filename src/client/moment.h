@@ -22,8 +22,8 @@ bool wr_moment_duration(struct weir_str text, uint64_t *ns);
 
 /* Reads a time of RFC 3339 such as "2026-10-21T07:28:00.5Z" or "2026-10-21 09:28:00+02:00", or an
  * HTTP date in one of its three forms (RFC 9110, section 5.6.7). now_ns decides the century of a
- * year with two digits. Returns ns since 1970 in *at_ns. Times before 1970 or after 2500 are not
- * read. */
+ * year with two digits. Returns ns since 1970 in *at_ns. Years after 2500 are read as 2500. Times
+ * before 1970 are not read. */
 bool wr_moment_date(struct weir_str text, uint64_t now_ns, uint64_t *at_ns);
 
 #endif

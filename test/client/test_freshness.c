@@ -140,6 +140,8 @@ static void lifetimes(void **state)
 	assert_int_equal(wr_fetch_lifetime_s(&stored), 0);
 	stored.fields = BLOCK("Last-Modified\0Mon, 21 Sep 2020 14:13:10 GMT\0");
 	assert_int_equal(wr_fetch_lifetime_s(&stored), 0);
+	stored.fields = BLOCK("Expires\0Fri, 31 Dec 9999 23:59:59 GMT\0"); /* read as 2500 */
+	assert_int_equal(wr_fetch_lifetime_s(&stored), 16756761599 - NOW);
 	(void)state;
 }
 

@@ -86,6 +86,19 @@ static void dates_are_read(void **state)
 	assert_int_equal(date("1970-01-01T00:00:00Z"), 0);
 }
 
+static void later_years_are_the_year_2500(void **state)
+{
+	const uint64_t last_ns = 16756761599000000000ull; /* 2500-12-31T23:59:59Z */
+
+	(void)state;
+	assert_int_equal(date("2500-12-31T23:59:59Z"), last_ns);
+	assert_int_equal(date("2501-12-31T23:59:59Z"), last_ns);
+	assert_int_equal(date("9999-12-31T23:59:59Z"), last_ns);
+	assert_int_equal(date("Fri, 31 Dec 9999 23:59:59 GMT"), last_ns);
+	assert_int_equal(date("9999-12-31T23:59:60.999999999-23:59"),
+			 last_ns + 86341ull * 1000000000 + 999999999);
+}
+
 static void other_texts_are_not_dates(void **state)
 {
 	static const char *const bad[] = {
@@ -96,7 +109,6 @@ static void other_texts_are_not_dates(void **state)
 		"2027-00-15T08:00:00Z",
 		"1969-12-31T23:59:59Z",
 		"1970-01-01T00:00:00+01:00",
-		"9999-01-01T00:00:00Z",
 		"Sun, 06 Nov 1994 08:49 GMT",
 		"Sun, 06 Nov 08:49:37 GMT",
 		"Sun, 06 Foo 1994 08:49:37 GMT",
@@ -117,6 +129,7 @@ int main(void)
 		cmocka_unit_test(seconds_are_rounded_up),
 		cmocka_unit_test(durations_of_go_are_read),
 		cmocka_unit_test(dates_are_read),
+		cmocka_unit_test(later_years_are_the_year_2500),
 		cmocka_unit_test(other_texts_are_not_dates),
 	};
 

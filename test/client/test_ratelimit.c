@@ -45,6 +45,8 @@ static const struct row waits[] = {
 	{"redirect", 301, "Retry-After: 2\n", "wait 2000"},
 	{"capped to 366 days", 429, "Retry-After: 99999999999999999999999\n",
 	 "wait 31622400000; refused"},
+	{"the last year with four digits", 429, "Retry-After: Fri, 31 Dec 9999 23:59:59 GMT\n",
+	 "wait 31622400000; refused"},
 	{"negative, words and nothing", 429,
 	 "Retry-After: -1\nRetry-After: soon\nRetry-After:\nRetry-After: 1 2\nRetry-After: .\n",
 	 "refused"},
@@ -163,6 +165,9 @@ static const struct row hostile[] = {
 	 "X-RateLimit-Limit: 1\nX-RateLimit-Reset: 2027-13-01T00:00:00Z\n"
 	 "X-RateLimit-Reset: Xxx, 01 Yyy 2027 00:00:00 GMT\nX-RateLimit-Reset: 99:99:99\n",
 	 "; \"\" x requests limit 1"},
+	{"a reset in the year 9999", 200,
+	 "X-RateLimit-Limit: 1\nX-RateLimit-Reset: 9999-12-31T00:00:00Z\n",
+	 "; \"\" x requests limit 1 reset 31622400000"},
 	{"an epoch beyond 64 bits", 200,
 	 "X-RateLimit-Limit: 1\nX-RateLimit-Reset: 99999999999999999999999\n",
 	 "; \"\" x requests limit 1 reset 31622400000"},

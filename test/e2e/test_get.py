@@ -211,7 +211,8 @@ def test_a_wait_that_is_no_number_is_ignored(server, value):
     assert (done.returncode, done.stdout) == (0, b"ok")
 
 
-@pytest.mark.parametrize("value", ["31622400", "99999999999999999999999999", "Fri, 31 Dec 2499 23:59:59 GMT"])
+@pytest.mark.parametrize("value", ["31622400", "99999999999999999999999999", "Fri, 31 Dec 2499 23:59:59 GMT",
+                                   "Fri, 31 Dec 9999 23:59:59 GMT"])
 def test_a_wait_of_a_year_ends_at_once(server, tmp_path, value):
     server.on("/a", Answer(429, {"Retry-After": value}))
     server.on("/b", Answer(body=b"ok"))

@@ -14,6 +14,8 @@
 #define COUNT_MAX 4000000000u
 #define HOLD_UNIT_NS 10000000ull
 #define HOLD_UNITS_MAX 1000000000u /* 115 days */
+/* Longest hold that is asked for. The rest of an earlier hold can be rounded up by a unit. */
+#define HOLD_NS_MAX ((HOLD_UNITS_MAX - 1) * HOLD_UNIT_NS)
 
 /* Key of a counter in the table. Names that are too long are cut. */
 struct shared_key {
@@ -145,6 +147,8 @@ void wr_pace_shared_hold(struct weir_table *table, struct weir_str host, uint64_
 {
 	uint64_t held_ns = take_hold(table, host, 0, now_ns);
 
+	if (wait_ns > HOLD_NS_MAX)
+		wait_ns = HOLD_NS_MAX;
 	if (wait_ns > held_ns)
 		take_hold(table, host,
 			  (int64_t)((wait_ns - held_ns + HOLD_UNIT_NS - 1) / HOLD_UNIT_NS), now_ns);

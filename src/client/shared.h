@@ -30,7 +30,8 @@ uint64_t wr_pace_shared_delay(struct weir_table *table, struct weir_str host,
 void wr_pace_shared_count(struct weir_table *table, struct weir_str host,
 			  const struct weir_ratelimit *told, uint64_t now_ns, double *own);
 
-/* Holds back all processes' requests to the host for wait_ns. A longer hold stays. */
+/* Holds back all processes' requests to the host for wait_ns, at most 115 days. A longer hold
+ * stays. */
 void wr_pace_shared_hold(struct weir_table *table, struct weir_str host, uint64_t wait_ns,
 			 uint64_t now_ns);
 

@@ -217,6 +217,23 @@ static void waits_are_rounded_up(void **state)
 	weir_close(table);
 }
 
+/* A wait that is longer than the table can hold: the hold lasts as long as possible. */
+static void longer_waits_are_shortened_to_115_days(void **state)
+{
+	const uint64_t longest_ns = 9999999990000000; /* 10^7 s minus a unit of the table */
+	struct weir_table *table = open_table();
+
+	(void)state;
+	wr_pace_shared_hold(table, WR_STR("d:80"), 10000001 * SECOND_NS, NOW_NS);
+	assert_int_equal(wr_pace_shared_held(table, WR_STR("d:80"), NOW_NS), longest_ns);
+	/* The rest of an earlier hold that is no multiple of the unit leaves room. */
+	wr_pace_shared_hold(table, WR_STR("e:80"), SECOND_NS, NOW_NS);
+	wr_pace_shared_hold(table, WR_STR("e:80"), UINT64_MAX, NOW_NS + 1);
+	assert_int_equal(wr_pace_shared_held(table, WR_STR("e:80"), NOW_NS + 1),
+			 longest_ns + 9999999);
+	weir_close(table);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -227,6 +244,7 @@ int main(void)
 		cmocka_unit_test(processes_share_a_limit),
 		cmocka_unit_test(a_wait_holds_back_all_processes),
 		cmocka_unit_test(waits_are_rounded_up),
+		cmocka_unit_test(longer_waits_are_shortened_to_115_days),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);

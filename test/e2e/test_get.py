@@ -844,6 +844,17 @@ def test_a_wait_is_shared_through_a_table(server, tmp_path):
     assert other.at - told.at >= 1.9  # the table rounds to its resolution
 
 
+def test_a_wait_of_many_days_is_shared_through_a_table(server, tmp_path):
+    """A wait of more than 10,000,000 s, which a table cannot hold, holds back other processes nevertheless."""
+    server.on("/told", Answer(429, {"Retry-After": "10000001"}))
+    server.on("/other", Answer(body=b"x"))
+    table = ["--table", "shared", "--table-dir", tmp_path]
+    assert run(*table, server.url("/told")).returncode == 22
+    done = run(*table, server.url("/other"))
+    assert done.returncode == 28 and b"would pass the deadline" in done.stderr
+    assert [seen.path for seen in server.seen()] == ["/told"]
+
+
 def test_a_terminal_shows_what_it_waits_for(server, tmp_path):
     server.on("/a", Answer(429, {"Retry-After": "3"}), Answer(body=b"x"))
     terminal = Terminal(columns=120)

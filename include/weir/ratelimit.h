@@ -24,6 +24,7 @@
  *   X-RateLimit-Limit: 10, 10;w=1;name="ip"                   | limit 10; "ip": 10, window 1 s
  *   X-RateLimit-Reset: 30                                     | reset in 30 s
  *   X-RateLimit-Reset: 1900000000                             | reset at that second since 1970
+ *   X-RateLimit-Reset: 1900000000.5                           | reset half a second later
  *   X-RateLimit-Reset: 1900000000000                          | reset at that millisecond
  *   X-RateLimit-Reset: 2026-10-21T07:28:00Z                   | reset at that time
  *   X-RateLimit-Reset-After: 0.5                              | reset 500 ms

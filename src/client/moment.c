@@ -100,14 +100,22 @@ bool wr_moment_count(struct weir_str text, uint64_t *count)
 	return text.len && take_decimal(&scan, count, &billionths) && scan.at == scan.end;
 }
 
-bool wr_moment_seconds(struct weir_str text, uint64_t *ns)
+bool wr_moment_units(struct weir_str text, uint64_t unit_ns, uint64_t *ns)
 {
 	struct moment_scan scan = {text.ptr, text.ptr + text.len};
 	uint64_t whole, billionths;
 
 	if (!text.len || !take_decimal(&scan, &whole, &billionths) || scan.at != scan.end)
 		return false;
-	*ns = cap_time(scale(whole, billionths, SECOND_NS));
+	*ns = scale(whole, billionths, unit_ns);
+	return true;
+}
+
+bool wr_moment_seconds(struct weir_str text, uint64_t *ns)
+{
+	if (!wr_moment_units(text, SECOND_NS, ns))
+		return false;
+	*ns = cap_time(*ns);
 	return true;
 }
 

@@ -12,6 +12,9 @@
 /* Reads a number without sign, such as "100". A fraction is allowed and ignored. */
 bool wr_moment_count(struct weir_str text, uint64_t *count);
 
+/* Reads a decimal number of `unit_ns`, rounded up to ns. */
+bool wr_moment_units(struct weir_str text, uint64_t unit_ns, uint64_t *ns);
+
 /* Reads decimal seconds such as "3" or "0.25", rounded up to ns. At most
  * WEIR_RATELIMIT_TIME_MAX_NS. */
 bool wr_moment_seconds(struct weir_str text, uint64_t *ns);

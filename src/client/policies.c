@@ -6,6 +6,7 @@
 #include "client/moment.h"
 
 #define SECOND_NS 1000000000ull
+#define MS_NS 1000000ull
 #define EPOCH_SECONDS_MIN 1000000000u        /* smaller numbers of a reset are seconds from now */
 #define EPOCH_MILLISECONDS_MIN 100000000000u /* numbers from here on are milliseconds since 1970 */
 
@@ -203,9 +204,9 @@ static bool read_reset(const struct wr_told *policies, struct weir_str value, ui
 	if (wr_moment_count(value, &number)) {
 		if (number < EPOCH_SECONDS_MIN)
 			return wr_moment_seconds(value, reset_ns);
-		at_ns = number < EPOCH_MILLISECONDS_MIN ? number * SECOND_NS
-			: number < INT64_MAX / 1000000  ? number * 1000000
-							: INT64_MAX;
+		if (!wr_moment_units(value, number < EPOCH_MILLISECONDS_MIN ? SECOND_NS : MS_NS,
+				     &at_ns))
+			return false;
 		*reset_ns = wr_told_until(policies, at_ns);
 		return true;
 	}

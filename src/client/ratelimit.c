@@ -33,9 +33,10 @@ static bool read_retry_after(struct weir_str value, const struct wr_told *polici
 
 static bool read_ms(struct weir_str value, uint64_t *wait_ns)
 {
-	if (!wr_moment_seconds(value, wait_ns))
+	if (!wr_moment_units(value, MS_NS, wait_ns))
 		return false;
-	*wait_ns = *wait_ns / 1000 + (*wait_ns % 1000 != 0);
+	if (*wait_ns > WEIR_RATELIMIT_TIME_MAX_NS)
+		*wait_ns = WEIR_RATELIMIT_TIME_MAX_NS;
 	return true;
 }
 

@@ -38,6 +38,8 @@ static const struct row waits[] = {
 	 "Date: Thu, 15 Jan 2026 08:00:00 GMT\nRetry-After: Thu, 15 Jan 2026 08:00:09 GMT\n",
 	 "wait 9000"},
 	{"milliseconds", 429, "Retry-After-Ms: 1500\n", "wait 1500; refused"},
+	{"milliseconds, capped to 366 days", 429, "Retry-After-Ms: 99999999999\n",
+	 "wait 31622400000; refused"},
 	{"the longest wait counts", 429, "Retry-After: 1\nretry-after-ms: 1500\nRetry-After: 0.1\n",
 	 "wait 1500; refused"},
 	{"weir", 429, "X-Ratelimit-Retry-After: 7\n", "wait 7000; refused"},
@@ -143,6 +145,12 @@ static const struct row providers[] = {
 	 "; \"\" x requests limit 20 remaining 1 reset 2000"},
 	{"epoch in milliseconds", 200, "X-RateLimit-Limit: 2\nX-RateLimit-Reset: 1800000001500\n",
 	 "; \"\" x requests limit 2 reset 1500"},
+	{"Discord, with a fraction of a second", 429,
+	 "X-RateLimit-Limit: 5\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1800000060.5\n",
+	 "wait 60500; refused; \"\" x requests limit 5 remaining 0 reset 60500"},
+	{"epoch in milliseconds, with a fraction", 200,
+	 "X-RateLimit-Limit: 2\nX-RateLimit-Reset: 1800000001500.25\n",
+	 "; \"\" x requests limit 2 reset 1501"},
 	{"weir", 429,
 	 "X-Ratelimit-Limit: 100\nX-Ratelimit-Remaining: 0\nX-Ratelimit-Retry-After: 1\n"
 	 "RateLimit-Policy: \"api/ip/1s\";q=100;w=1\nRateLimit: \"api/ip/1s\";r=0;t=1\n"
@@ -170,6 +178,8 @@ static const struct row hostile[] = {
 	 "; \"\" x requests limit 1 reset 31622400000"},
 	{"an epoch beyond 64 bits", 200,
 	 "X-RateLimit-Limit: 1\nX-RateLimit-Reset: 99999999999999999999999\n",
+	 "; \"\" x requests limit 1 reset 31622400000"},
+	{"an epoch beyond 2^64 ns", 200, "X-RateLimit-Limit: 1\nX-RateLimit-Reset: 18446744074\n",
 	 "; \"\" x requests limit 1 reset 31622400000"},
 	{"more policies than fit", 200,
 	 "RateLimit: a;r=1,b;r=1,c;r=1,d;r=1,e;r=1,f;r=1,g;r=1,h;r=1,i;r=1,j;r=1,k;r=1,l;r=1,m;r=1,"

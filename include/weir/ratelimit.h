@@ -15,6 +15,7 @@
  *   Retry-After: 3                                            | wait 3 s
  *   Retry-After: 0.25                                         | wait 250 ms
  *   Retry-After: Wed, 21 Oct 2026 07:28:00 GMT                | wait: that time minus `Date`
+ *   Retry-After: 3, 5                                         | wait 5 s
  *   Retry-After-Ms: 1500                                      | wait 1.5 s
  *   X-RateLimit-Retry-After: 3     X-Retry-In: 1.2s           | wait 3 s, 1.2 s
  *   RateLimit-Policy: "a";q=100;w=60                          | "a": limit 100, window 60 s
@@ -40,6 +41,9 @@
  * Times since 1970 and dates are compared with the response's `Date`, so that the clock of the
  * client does not matter. Without `Date` they are compared with now_ns. A time in the past is a
  * wait of 0. Years after 2500 are read as 2500.
+ *
+ * A proxy can join the fields that tell a wait into a list, such as `Retry-After: 3, 5`. Its
+ * longest wait counts, as it does if there are several fields.
  *
  * A response with `Age` above 0 comes from a cache: only its wait is read. */
 #ifndef WEIR_RATELIMIT_H

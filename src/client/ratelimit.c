@@ -17,7 +17,9 @@ static bool is_named(const struct weir_header *field, const char *name)
 	return wr_str_equal_nocase(field->name, wr_str(name));
 }
 
-/* Reads the value of Retry-After. */
+/* ---- waits ---- */
+
+/* Reads seconds or a date, as in Retry-After. */
 static bool read_retry_after(struct weir_str value, const struct wr_told *policies,
 			     uint64_t *wait_ns)
 {
@@ -31,8 +33,9 @@ static bool read_retry_after(struct weir_str value, const struct wr_told *polici
 	return true;
 }
 
-static bool read_ms(struct weir_str value, uint64_t *wait_ns)
+static bool read_ms(struct weir_str value, const struct wr_told *policies, uint64_t *wait_ns)
 {
+	(void)policies;
 	if (!wr_moment_units(value, MS_NS, wait_ns))
 		return false;
 	if (*wait_ns > WEIR_RATELIMIT_TIME_MAX_NS)
@@ -40,21 +43,81 @@ static bool read_ms(struct weir_str value, uint64_t *wait_ns)
 	return true;
 }
 
-/* Reads a field that tells a wait. Returns false if the field is another one. */
-static bool read_wait(const struct weir_header *field, const struct wr_told *policies,
-		      uint64_t *wait_ns)
+static bool read_duration(struct weir_str value, const struct wr_told *policies, uint64_t *wait_ns)
 {
-	struct weir_str value = wr_str_trim(field->value);
+	(void)policies;
+	return wr_moment_duration(value, wait_ns);
+}
 
-	if (is_named(field, "Retry-After") || is_named(field, "X-RateLimit-Retry-After") ||
-	    is_named(field, "X-Rate-Limit-Retry-After"))
-		return read_retry_after(value, policies, wait_ns);
-	if (is_named(field, "Retry-After-Ms"))
-		return read_ms(value, wait_ns);
-	if (is_named(field, "X-Retry-In"))
-		return wr_moment_duration(value, wait_ns);
+/* The fields that tell a wait. */
+static const struct wait_field {
+	const char *name;
+	bool (*read)(struct weir_str value, const struct wr_told *policies, uint64_t *wait_ns);
+} wait_fields[] = {
+	{"Retry-After", read_retry_after},
+	{"X-RateLimit-Retry-After", read_retry_after},
+	{"X-Rate-Limit-Retry-After", read_retry_after},
+	{"Retry-After-Ms", read_ms},
+	{"X-Retry-In", read_duration},
+};
+
+static const struct wait_field *find_wait_field(const struct weir_header *field)
+{
+	for (size_t i = 0; i < sizeof wait_fields / sizeof *wait_fields; i++)
+		if (is_named(field, wait_fields[i].name))
+			return &wait_fields[i];
+	return NULL;
+}
+
+static bool is_day(struct weir_str word)
+{
+	static const char names[] = "montuewedthufrisatsun";
+
+	for (size_t i = 0; i < sizeof names - 1; i += 3)
+		if (wr_str_equal_nocase(wr_str_first(word, 3), (struct weir_str){names + i, 3}))
+			return true;
 	return false;
 }
+
+/* Returns the length of the first value of a list. The comma behind the name of a day is part of a
+ * date: "3, Wed, 21 Oct 2026 07:28:00 GMT" has two values. */
+static size_t value_length(struct weir_str list)
+{
+	size_t len = wr_str_find(list, ',');
+	struct weir_str word = wr_str_trim(wr_str_first(list, len));
+
+	if (len < list.len && is_day(word) && !wr_str_has(word, ' '))
+		len += 1 + wr_str_find(wr_str_from(list, len + 1), ',');
+	return len;
+}
+
+/* Reads a field that tells a wait. A proxy can have joined several fields into a list; the longest
+ * wait counts. Returns false if the field is another one. */
+static bool read_wait(const struct weir_header *field, const struct wr_told *policies,
+		      uint64_t *longest_ns)
+{
+	const struct wait_field *kind = find_wait_field(field);
+	struct weir_str rest = field->value;
+	bool told = false;
+	uint64_t wait_ns;
+
+	if (!kind)
+		return false;
+	for (*longest_ns = 0; rest.len;) {
+		size_t len = value_length(rest);
+
+		if (kind->read(wr_str_trim(wr_str_first(rest, len)), policies, &wait_ns)) {
+			told = true;
+			if (wait_ns > *longest_ns)
+				*longest_ns = wait_ns;
+		}
+		rest = wr_str_from(rest, len < rest.len ? len + 1 : len);
+	}
+	/* "Jan 15, 2027 08:00:05 GMT" is no list. */
+	return told || kind->read(wr_str_trim(field->value), policies, longest_ns);
+}
+
+/* ---- the response ---- */
 
 /* Reads the fields that the other fields depend on: Date and Age. */
 static void read_context(const struct weir_header *fields, size_t count, uint64_t now_ns,

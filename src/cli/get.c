@@ -174,6 +174,10 @@ static void begin_items(struct get *get)
 		else
 			get->at_end = true;
 	}
+	if (get->list.failed_errno && !interrupted) {
+		wr_cli_get_report_unread(&get->report, &get->list, get->next_number);
+		get->list.failed_errno = 0;
+	}
 }
 
 /* Returns how many bytes of the body were written by this run and by earlier ones. */

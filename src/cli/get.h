@@ -14,6 +14,7 @@
 
 #define GET_URL_MAX ((size_t)64 << 10)
 #define GET_NAME_MAX 200u /* bytes of a file name that is made from a URL */
+#define GET_WRONG_BYTES 512u
 
 /* Exit codes, as curl has them. */
 enum get_exit {
@@ -68,15 +69,19 @@ struct get_list {
 	FILE *file;
 	uint64_t line;
 	uint64_t bytes, bytes_all; /* of the file; bytes_all 0: unknown */
+	int failed_errno;          /* why the file could not be read to its end; 0: it could */
 	char text[GET_URL_MAX + 2];
+	char wrong[GET_WRONG_BYTES];
 };
 
 /* Opens the file with URLs, if there is one. Returns 0 or -1 after a message. */
 int wr_cli_get_list_open(struct get_list *list, const struct wr_cli_words *words, const char *path);
 void wr_cli_get_list_close(struct get_list *list);
 
-/* Returns the next URL, which is valid until the next call, or NULL at the end. Sets *wrong to NULL, or
- * to the reason why the line is not a URL. */
+/* Returns the next URL, which is valid until the next call, or NULL at the end. Sets *wrong to
+ * NULL, or to the file, the line and the reason why the line is not a URL; the returned text is
+ * then what can be shown of the line. Sets list->failed_errno if the file cannot be read any
+ * further. */
 const char *wr_cli_get_list_next(struct get_list *list, const char **wrong);
 
 /* Returns which part of the list has been read, 0 to 1, or -1 if its end is not known. */
@@ -180,6 +185,10 @@ void wr_cli_get_report_event(void *context, const struct weir_client_event *even
 void wr_cli_get_report_item(struct get_report *report, const struct get_item *item,
 			    const struct weir_response *response, enum get_end end,
 			    enum get_exit code, const char *why);
+
+/* Reports that the list cannot be read behind its first `count` URLs. */
+void wr_cli_get_report_unread(struct get_report *report, const struct get_list *list,
+			      uint64_t count);
 
 /* Shows the progress on a terminal. `part` of the URLs has ended, 0 to 1; -1: unknown. */
 void wr_cli_get_report_progress(struct get_report *report, double part);

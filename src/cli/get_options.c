@@ -125,9 +125,9 @@ static const struct wr_cli_command command = {
 	"  weir get https://example.com/large.iso --out . --resume\n"
 	"\n"
 	"Exit: 0 done, 2 usage error, 3 malformed URL, 6 host not resolved, 7 not connected,\n"
-	"22 status other than 2xx, 23 file not written, 28 timeout or deadline, 35 TLS failed,\n"
-	"47 redirect, 56 connection broken, 60 certificate not trusted, 63 response too large,\n"
-	"130 interrupted.\n"
+	"22 status other than 2xx, 23 file not written, 26 file not read, 28 timeout or deadline,\n"
+	"35 TLS failed, 47 redirect, 56 connection broken, 60 certificate not trusted,\n"
+	"63 response too large, 130 interrupted.\n"
 	"Of several URLs that failed, the first one of the list counts.\n",
 	groups,
 	sizeof groups / sizeof *groups,

@@ -130,6 +130,17 @@ void wr_cli_get_report_item(struct get_report *report, const struct get_item *it
 		print_json(report, item, response, end, code, why);
 }
 
+void wr_cli_get_report_unread(struct get_report *report, const struct get_list *list,
+			      uint64_t count)
+{
+	if (report->exit == GET_OK) {
+		report->exit = GET_READ;
+		report->first_failed = count;
+	}
+	wr_cli_progress_end(&report->progress);
+	fprintf(stderr, "weir get: cannot read %s: %s\n", list->path, strerror(list->failed_errno));
+}
+
 /* ---- the summary ---- */
 
 static void print_totals(const struct get_report *report, const struct weir_client_info *info,

@@ -600,6 +600,38 @@ def test_a_list_from_standard_input(server, tmp_path):
     assert urls[server.url("/7")]["file"] == name_of(server.url("/7"))
 
 
+@pytest.mark.parametrize("path, text", [
+    ("/", b"cannot read /: Is a directory"),
+    ("/proc/self/mem", b"cannot read /proc/self/mem: Input/output error"),
+    ("/nowhere/urls", b"cannot open /nowhere/urls: No such file or directory"),
+])
+def test_a_list_that_cannot_be_read_is_exit_26(tmp_path, path, text):
+    done = run("--from", path, "--out", tmp_path)
+    assert done.returncode == 26 and text in done.stderr
+
+
+def test_a_closed_standard_input_is_exit_26(tmp_path):
+    words = command("--from", "-", "--out", tmp_path)
+    done = subprocess.run(["sh", "-c", 'exec "$@" <&-', "sh", *words], capture_output=True, check=False, timeout=60)
+    assert done.returncode == 26 and b"cannot read -: Bad file descriptor" in done.stderr
+
+
+def test_a_line_with_control_characters_is_refused(server, tmp_path):
+    """The line is named, and no part of it is loaded. Comments may have any character."""
+    server.on("/a", Answer(body=b"x"))
+    url = server.url("/a").encode()
+    lines = [b"#\0comment", url + b"\0junk", url + b"\tb", b"\x01" + url, b"h\0", url, url + b"x" * (64 << 10)]
+    (tmp_path / "urls").write_bytes(b"\n".join(lines))
+    done = run("--from", tmp_path / "urls", "--out", tmp_path / "out", "--json")
+    assert done.returncode == 3
+    for line in 2, 3, 4, 5:
+        assert f"{tmp_path}/urls:{line}: the line has a control character".encode() in done.stderr
+    assert f"{tmp_path}/urls:7: the line is longer than 64 KiB".encode() in done.stderr
+    entries = json.loads(done.stdout)["urls"]
+    assert sorted(entry["url"] for entry in entries)[:4] == ["?" + server.url("/a"), "h?", server.url("/a"), server.url("/a?b")]
+    assert [seen.path for seen in server.seen()] == ["/a"]
+
+
 @pytest.mark.parametrize("words", [[], ["--overwrite"], ["--resume"]])
 def test_a_url_that_is_in_the_list_twice_is_loaded_once(server, tmp_path, words):
     server.on("/a", Answer(body=b"x"))

@@ -106,6 +106,18 @@ bool wr_fetch_cached_answer(struct wr_fetch_job *job)
 	return false;
 }
 
+/* Asks again, without a condition. The job is not entered again: if the file could not be removed,
+ * it would be found once more. */
+static void ask_without_entry(struct wr_fetch_job *job)
+{
+	struct wr_fetch_key key;
+
+	if (make_key(job, &key))
+		wr_fetch_cache_remove(job->client->cache, &key);
+	close_entry(job);
+	wr_fetch_job_queue(job, true);
+}
+
 void wr_fetch_cached_confirm(struct wr_fetch_job *job)
 {
 	struct wr_fetch_stored stored = {.requested_s = job->sent_wall_ns / WR_SECOND_NS,
@@ -113,6 +125,10 @@ void wr_fetch_cached_confirm(struct wr_fetch_job *job)
 	struct wr_fetch_key key;
 	struct wr_buf fields;
 
+	if (!wr_fetch_can_confirm(job->entry.stored.fields, wr_buf_str(&job->response->fields))) {
+		ask_without_entry(job);
+		return;
+	}
 	wr_buf_init(&fields, WR_FETCH_FIELDS_MAX);
 	wr_fetch_fields_update(job->entry.stored.fields, wr_buf_str(&job->response->fields),
 			       &fields);

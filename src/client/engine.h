@@ -258,7 +258,8 @@ bool wr_fetch_is_redirect(const struct wr_fetch_job *job, unsigned status);
 /* Answers the job from the cache and returns true, or finds the stored response that the server is
  * asked to confirm. */
 bool wr_fetch_cached_answer(struct wr_fetch_job *job);
-/* Answers the job with the stored response after a 304. */
+/* Answers the job with the stored response after a 304. If the 304 is about another version, it
+ * removes the stored response and queues the job again. */
 void wr_fetch_cached_confirm(struct wr_fetch_job *job);
 /* Begins to store the response, if it can be stored. Called when its header is complete. */
 void wr_fetch_cached_begin(struct wr_fetch_job *job);

@@ -122,6 +122,26 @@ bool wr_fetch_can_store(struct weir_str request, unsigned status, struct weir_st
 	       said.max_age_s != WR_FETCH_AGE_NONE || has(response, "expires");
 }
 
+/* ---- what a 304 is about ---- */
+
+static struct weir_str without_weakness(struct weir_str etag)
+{
+	return wr_str_begins(etag, WR_STR("W/")) ? wr_str_from(etag, 2) : etag;
+}
+
+bool wr_fetch_can_confirm(struct weir_str stored, struct weir_str confirmed)
+{
+	struct weir_str sent, known;
+
+	if (!wr_fetch_fields_get(confirmed, WR_STR("etag"), &sent))
+		return true;
+	if (wr_fetch_fields_get(stored, WR_STR("etag"), &known))
+		return wr_str_equal(without_weakness(sent), without_weakness(known));
+	return wr_fetch_fields_get(confirmed, WR_STR("last-modified"), &sent) &&
+	       wr_fetch_fields_get(stored, WR_STR("last-modified"), &known) &&
+	       wr_str_equal(sent, known);
+}
+
 /* ---- how long it can be used ---- */
 
 /* Reads a date of HTTP. Returns false if the text is no date. */

@@ -28,6 +28,12 @@ struct wr_fetch_stored {
  * are never stored. */
 bool wr_fetch_can_store(struct weir_str request, unsigned status, struct weir_str response);
 
+/* Returns whether a 304 with the fields `confirmed` is about the stored response. It is not if it
+ * has an ETag of another version; if nothing is stored under an ETag, Last-Modified decides (RFC
+ * 9111, section 4.3.4). W/"a" and "a" are the same version: some servers weaken the ETag of a
+ * compressed body, but not that of the 304. */
+bool wr_fetch_can_confirm(struct weir_str stored, struct weir_str confirmed);
+
 /* Returns how long the response is fresh, by max-age or Expires. Without both, the result is 0: the
  * client guesses no lifetime. */
 uint64_t wr_fetch_lifetime_s(const struct wr_fetch_stored *stored);

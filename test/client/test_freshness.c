@@ -112,6 +112,29 @@ static void what_can_be_stored(void **state)
 	(void)state;
 }
 
+static void what_a_304_confirms(void **state)
+{
+	const struct weir_str strong = BLOCK("ETag\0\"a\"\0"), weak = BLOCK("ETag\0W/\"a\"\0"),
+			      other = BLOCK("ETag\0\"b\"\0"), weak_other = BLOCK("ETag\0W/\"b\"\0"),
+			      dated = BLOCK("Last-Modified\0x\0"),
+			      strong_dated = BLOCK("ETag\0\"a\"\0Last-Modified\0x\0"),
+			      strong_later = BLOCK("ETag\0\"a\"\0Last-Modified\0y\0");
+
+	assert_true(wr_fetch_can_confirm(strong, BLOCK("")));
+	assert_true(wr_fetch_can_confirm(strong, strong));
+	assert_true(wr_fetch_can_confirm(strong, weak));
+	assert_true(wr_fetch_can_confirm(weak, strong));
+	assert_true(wr_fetch_can_confirm(strong_dated, dated));
+	assert_false(wr_fetch_can_confirm(strong, other));
+	assert_false(wr_fetch_can_confirm(weak, other));
+	assert_false(wr_fetch_can_confirm(weak, weak_other));
+	/* Nothing is stored under an ETag. */
+	assert_true(wr_fetch_can_confirm(dated, strong_dated));
+	assert_false(wr_fetch_can_confirm(dated, strong_later));
+	assert_false(wr_fetch_can_confirm(dated, strong));
+	(void)state;
+}
+
 static struct wr_fetch_stored stored_at(uint64_t received_s, struct weir_str fields)
 {
 	return (struct wr_fetch_stored){received_s, received_s, fields};
@@ -188,6 +211,7 @@ int main(void)
 		cmocka_unit_test(names_and_values_are_checked),
 		cmocka_unit_test(directives_are_read),
 		cmocka_unit_test(what_can_be_stored),
+		cmocka_unit_test(what_a_304_confirms),
 		cmocka_unit_test(lifetimes),
 		cmocka_unit_test(ages),
 		cmocka_unit_test(freshness),

@@ -538,6 +538,40 @@ def test_a_stale_response_is_confirmed(server, tmp_path):
     assert len(server.seen()) == 2  # the 304 made the response fresh
 
 
+@pytest.mark.parametrize("stored, sent", [
+    ({"ETag": '"v1"'}, {"ETag": '"v2"'}),
+    ({"ETag": 'W/"v1"'}, {"ETag": 'W/"v2"'}),
+    ({"Last-Modified": "Mon, 01 Jan 2024 00:00:00 GMT"}, {"ETag": '"v2"'}),
+])
+def test_a_304_about_another_version_is_not_used(server, tmp_path, stored, sent):
+    """A single faulty 304 must not give the stored body the ETag of the new one: all later answers would confirm it."""
+    server.on("/a", Answer(200, stored, b"old"), Answer(304, sent), Answer(200, {"ETag": '"v2"'}, b"new"),
+              Answer(304, {"ETag": '"v2"'}))
+    assert [run("--cache", tmp_path, server.url("/a")).stdout for _ in range(4)] == [b"old", b"new", b"new", b"new"]
+    conditions = [seen.fields.get("if-none-match", seen.fields.get("if-modified-since")) for seen in server.seen()]
+    assert conditions == [None, *stored.values(), None, '"v2"', '"v2"']
+
+
+def test_a_server_that_only_sends_304_is_asked_twice(server, tmp_path):
+    server.on("/a", Answer(200, {"ETag": '"v1"'}, b"old"), Answer(304, {"ETag": '"v2"'}))
+    run("--cache", tmp_path, server.url("/a"))
+    done = run("--cache", tmp_path, server.url("/a"))
+    assert done.returncode == 56 and b"the status 304 to a request without a condition" in done.stderr
+    assert len(server.seen()) == 3
+
+
+@pytest.mark.parametrize("stored, sent", [
+    ({"ETag": 'W/"v1"'}, {"ETag": '"v1"'}),  # the body was compressed, the 304 has none
+    ({"ETag": '"v1"'}, {}),
+    ({"Last-Modified": "Mon, 01 Jan 2024 00:00:00 GMT"}, {"ETag": '"v1"', "Last-Modified": "Mon, 01 Jan 2024 00:00:00 GMT"}),
+])
+def test_a_304_about_the_same_version_confirms_it(server, tmp_path, stored, sent):
+    server.on("/a", Answer(200, stored, b"old"), Answer(304, sent))
+    for _ in range(2):
+        assert run("--cache", tmp_path, server.url("/a")).stdout == b"old"
+    assert len(server.seen()) == 2
+
+
 def test_users_do_not_share_responses(server, tmp_path):
     server.on("/a", lambda seen: Answer(200, {"Cache-Control": "max-age=3600"}, seen.fields["authorization"].encode()))
     for user in ("one", "two", "one"):

@@ -7,9 +7,9 @@
  * cover every byte. A file that does not match them, or that belongs to another URL, counts as
  * missing and is removed. Files have the mode 0600.
  *
- * The key is the URL and all header fields of the request, so a response is never used for a request
- * that differs in a field, whatever its Vary says. Two users with different credentials have
- * different keys.
+ * The key is the URL and all header fields of the request other than Cache-Control and Pragma. So a
+ * response is never used for a request that differs in another field, whatever its Vary says. Two
+ * users with different credentials have different keys.
  *
  * When the files exceed the maximum, the responses whose last use is longest ago are removed. The
  * time of the last use is the modification time of the file. Other processes may write meanwhile.

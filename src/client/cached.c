@@ -9,15 +9,26 @@ static uint64_t wall_s(void)
 	return wr_clock_wall_ns() / WR_SECOND_NS;
 }
 
-/* Makes the key of the job's request. The user agent is a field of the request too. Returns false if
- * there is no memory. */
+/* Returns whether the field tells the cache what to do, and does not change the response. */
+static bool is_for_cache(struct weir_str name)
+{
+	return wr_str_equal_nocase(name, WR_STR("cache-control")) ||
+	       wr_str_equal_nocase(name, WR_STR("pragma"));
+}
+
+/* Makes the key of the job's request. The user agent is a field of the request too. The fields for
+ * the cache are left out, so that a reload replaces what other requests get. Returns false if there
+ * is no memory. */
 static bool make_key(const struct wr_fetch_job *job, struct wr_fetch_key *key)
 {
+	struct weir_str block = wr_buf_str(&job->request), name, value;
 	struct wr_buf fields;
 	bool made;
 
 	wr_buf_init(&fields, 2 * WR_FETCH_FIELDS_MAX);
-	wr_buf_add_str(&fields, wr_buf_str(&job->request));
+	while (wr_fetch_fields_next(&block, &name, &value))
+		if (!is_for_cache(name))
+			wr_fetch_fields_add(&fields, name, value);
 	wr_buf_add_str(&fields, wr_str(job->client->opts.user_agent));
 	made = !wr_buf_failed(&fields);
 	if (made)
@@ -151,13 +162,15 @@ void wr_fetch_cached_begin(struct wr_fetch_job *job)
 					 .received_s = wall_s(),
 					 .fields = wr_buf_str(&job->response->fields)};
 	unsigned status = job->response->shown.status;
+	struct wr_fetch_directives asked;
 	struct wr_fetch_key key;
 
 	if (!job->uses_cache || !make_key(job, &key))
 		return;
+	wr_fetch_directives_read(wr_buf_str(&job->request), &asked);
 	if (wr_fetch_can_store(wr_buf_str(&job->request), status, stored.fields))
 		job->writer = wr_fetch_cache_begin(job->client->cache, &key, status, &stored);
-	else if (job->has_entry && status < 400) /* the stored response is no longer right */
+	else if (status < 400 && !asked.no_store) /* the stored response is no longer right */
 		wr_fetch_cache_remove(job->client->cache, &key);
 }
 

@@ -194,6 +194,17 @@ uint64_t wr_fetch_age_s(const struct wr_fetch_stored *stored, uint64_t now_s)
 	return corrected_s + (now_s > stored->received_s ? now_s - stored->received_s : 0);
 }
 
+/* Returns whether the request must not be answered without the server. */
+static bool asks_for_reload(struct weir_str request, const struct wr_fetch_directives *asked)
+{
+	struct weir_str value;
+
+	if (asked->no_cache || asked->max_age_s == 0)
+		return true;
+	return !wr_fetch_fields_get(request, WR_STR("cache-control"), &value) &&
+	       wr_fetch_fields_list_has(request, WR_STR("pragma"), WR_STR("no-cache"));
+}
+
 bool wr_fetch_is_fresh(const struct wr_fetch_stored *stored, struct weir_str request,
 		       uint64_t now_s)
 {
@@ -202,7 +213,7 @@ bool wr_fetch_is_fresh(const struct wr_fetch_stored *stored, struct weir_str req
 
 	wr_fetch_directives_read(request, &asked);
 	wr_fetch_directives_read(stored->fields, &said);
-	if (asked.no_cache || said.no_cache || now_s < stored->requested_s)
+	if (asks_for_reload(request, &asked) || said.no_cache || now_s < stored->requested_s)
 		return false;
 	if (asked.max_age_s != WR_FETCH_AGE_NONE && age_s > asked.max_age_s)
 		return false;

@@ -42,7 +42,9 @@ uint64_t wr_fetch_lifetime_s(const struct wr_fetch_stored *stored);
 uint64_t wr_fetch_age_s(const struct wr_fetch_stored *stored, uint64_t now_s);
 
 /* Returns whether the response can be used for the request without asking the server. Returns false
- * if now_s is before the response was requested, because the clock was set back. */
+ * if now_s is before the response was requested, because the clock was set back. A request with
+ * max-age=0, or with `Pragma: no-cache` and without Cache-Control, is a reload like one with
+ * no-cache. */
 bool wr_fetch_is_fresh(const struct wr_fetch_stored *stored, struct weir_str request,
 		       uint64_t now_s);
 

@@ -194,6 +194,11 @@ static void freshness(void **state)
 	assert_false(wr_fetch_is_fresh(&stored, BLOCK("Cache-Control\0no-cache\0"), NOW));
 	assert_true(wr_fetch_is_fresh(&stored, BLOCK("Cache-Control\0max-age=5\0"), NOW + 5));
 	assert_false(wr_fetch_is_fresh(&stored, BLOCK("Cache-Control\0max-age=5\0"), NOW + 6));
+	assert_false(wr_fetch_is_fresh(&stored, BLOCK("Cache-Control\0max-age=0\0"), NOW));
+	assert_false(wr_fetch_is_fresh(&stored, BLOCK("pragma\0No-Cache\0"), NOW));
+	assert_true(wr_fetch_is_fresh(&stored, BLOCK("Pragma\0x\0"), NOW));
+	assert_true(wr_fetch_is_fresh(&stored,
+				      BLOCK("Pragma\0no-cache\0Cache-Control\0max-age=5\0"), NOW));
 	assert_true(wr_fetch_is_fresh(&stored, BLOCK("Cache-Control\0min-fresh=20\0"), NOW + 40));
 	assert_false(wr_fetch_is_fresh(&stored, BLOCK("Cache-Control\0min-fresh=20\0"), NOW + 41));
 	stored.fields = BLOCK("Cache-Control\0max-age=60, no-cache\0");

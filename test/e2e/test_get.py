@@ -579,6 +579,40 @@ def test_users_do_not_share_responses(server, tmp_path):
     assert len(server.seen()) == 2
 
 
+@pytest.mark.parametrize("reload", ["Cache-Control: no-cache", "cache-control: max-age=0", "Pragma: no-cache"])
+@pytest.mark.parametrize("fields", [{}, {"ETag": '"v"'}])
+def test_a_reload_replaces_what_a_plain_request_gets(server, tmp_path, reload, fields):
+    fresh = {"Cache-Control": "max-age=3600"}
+    server.on("/a", *[Answer(200, {**fresh, **fields}, b"n%d" % i) for i in (1, 2, 3)])
+    words = [[], ["-H", reload], [], ["-H", reload], []]
+    got = [run("--cache", tmp_path, *more, server.url("/a")).stdout for more in words]
+    assert got == [b"n1", b"n2", b"n2", b"n3", b"n3"]
+    assert ["if-none-match" in seen.fields for seen in server.seen()] == [False, bool(fields), bool(fields)]
+    assert len(list(tmp_path.glob("??/*"))) == 1
+
+
+def test_a_reload_that_cannot_be_stored_removes_what_is_stored(server, tmp_path):
+    server.on("/a", Answer(200, {"Cache-Control": "max-age=3600"}, b"n1"), Answer(200, {"Cache-Control": "no-store"}, b"n2"))
+    words = [[], ["-H", "Cache-Control: no-cache"], []]
+    assert [run("--cache", tmp_path, *more, server.url("/a")).stdout for more in words] == [b"n1", b"n2", b"n2"]
+
+
+@pytest.mark.parametrize("field, used", [
+    ("Cache-Control: max-age=3600", True),
+    ("Cache-Control: min-fresh=3000", True),
+    ("Cache-Control: min-fresh=3700", False),
+    ("Cache-Control: max-stale", True),
+    ("Cache-Control: only-if-cached", True),
+    ("Cache-Control: no-store", False),
+])
+def test_cache_control_of_the_request(server, tmp_path, field, used):
+    server.on("/a", Answer(200, {"Cache-Control": "max-age=3600"}, b"n1"), Answer(200, {"Cache-Control": "max-age=3600"}, b"n2"))
+    assert run("--cache", tmp_path, server.url("/a")).stdout == b"n1"
+    assert run("--cache", tmp_path, "-H", field, server.url("/a")).stdout == (b"n1" if used else b"n2")
+    # no-store stores nothing; the stored response stays.
+    assert run("--cache", tmp_path, server.url("/a")).stdout == (b"n2" if "min-fresh=3700" in field else b"n1")
+
+
 @pytest.mark.parametrize("answer", [
     Answer(429, {"Cache-Control": "max-age=3600", "Retry-After": "3600"}),
     Answer(500, {"Cache-Control": "max-age=3600"}),

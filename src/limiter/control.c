@@ -149,17 +149,6 @@ struct lister {
 	uint32_t now_s;
 };
 
-/* Writes the address or prefix of a ban as text. Returns its length, or 0 if there is none. */
-static size_t write_address(const struct wr_ban *ban, char text[WR_ADDRESS_TEXT])
-{
-	struct wr_address address;
-
-	if (ban->family == 0)
-		return 0;
-	address = wr_address_from(ban->address, ban->family == 4 ? 4 : 16);
-	return wr_address_text(&address, ban->prefix_bits, text);
-}
-
 static int list_one(void *context, struct wr_key key, struct wr_override override)
 {
 	const struct lister *lister = context;
@@ -183,7 +172,7 @@ static int list_one(void *context, struct wr_key key, struct wr_override overrid
 		one.since_ns = ban.since_s * 1000000000ull;
 		one.ban_flags = ban.flags;
 		one.level = ban.level;
-		one.address = (struct weir_str){address, write_address(&ban, address)};
+		one.address = (struct weir_str){address, wr_ban_address_text(&ban, address)};
 	}
 	return lister->fn(lister->context, &one);
 }

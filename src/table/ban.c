@@ -379,6 +379,16 @@ void wr_ban_set_address(struct wr_ban *ban, const struct wr_address *address, un
 	memcpy(ban->address, address->bytes + (v4 ? 12 : 0), v4 ? 4 : 16);
 }
 
+size_t wr_ban_address_text(const struct wr_ban *ban, char text[WR_ADDRESS_TEXT])
+{
+	struct wr_address address;
+
+	if (ban->family == 0)
+		return 0;
+	address = wr_address_from(ban->address, ban->family == 4 ? 4 : 16);
+	return wr_address_text(&address, ban->prefix_bits, text);
+}
+
 struct wr_key wr_ban_bare_key(const struct weir_table *table, const uint8_t address[16],
 			      unsigned family, unsigned prefix_bits)
 {

@@ -49,6 +49,10 @@ uint64_t wr_ban_rule_hash(struct weir_str name);
  * it. */
 void wr_ban_set_address(struct wr_ban *ban, const struct wr_address *address, unsigned bits);
 
+/* Writes the address or prefix of a ban as text, without a zero byte at the end. Returns its length,
+ * or 0 if the ban has none. */
+size_t wr_ban_address_text(const struct wr_ban *ban, char text[WR_ADDRESS_TEXT]);
+
 /* Returns the key of a bare ban. */
 struct wr_key wr_ban_bare_key(const struct weir_table *table, const uint8_t address[16],
 			      unsigned family, unsigned prefix_bits);

@@ -106,16 +106,9 @@ static void write_key(struct wr_json_out *json, const struct weir_table *table,
 static void write_address(struct wr_json_out *json, const struct wr_ban *ban)
 {
 	char text[WR_ADDRESS_TEXT];
-	struct wr_address address;
 
-	if (ban->family != 4 && ban->family != 6) {
-		wr_json_member_null(json, "address");
-		return;
-	}
-	address = wr_address_from(ban->address, ban->family == 4 ? 4 : 16);
-	wr_json_member_string(
-		json, "address",
-		(struct weir_str){text, wr_address_text(&address, ban->prefix_bits, text)});
+	wr_json_member_string_or_null(json, "address",
+				      (struct weir_str){text, wr_ban_address_text(ban, text)});
 }
 
 static void write_ban(struct wr_json_out *json, const struct weir_table *table,

@@ -168,7 +168,9 @@ struct weir_ban_opts {
 };
 
 /* Does the same as weir_control_ban. With WEIR_BAN_SHIELD, weir shield also drops the packets of the
- * banned address. If no value of the descriptor is an address or a prefix, the flag has no effect.
+ * banned address. This is the value of the descriptor that is the client's address by the rules. If
+ * the rules do not say which value this is, it is the only value that is an address or a prefix.
+ * Returns WEIR_EINVAL, and bans nothing, if there is no such value, or if there are several.
  * A ban of an operator replaces an automatic ban, even if that ban ends later. Lifting a ban also
  * clears the refusals and the level of the key, so that its next automatic ban is a first ban. */
 WEIR_API int weir_control_ban_add(struct weir_engine *engine, const struct weir_target *target,

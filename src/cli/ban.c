@@ -44,7 +44,9 @@ static const struct wr_cli_option options[] = {
 	{"for", WR_OPTION_TEXT, "TIME", NULL, "add: how long: 90s, 15m, 1h30m, 7d, or ever",
 	 AT(span)},
 	{"shield", WR_OPTION_SWITCH, NULL, NULL,
-	 "add: weir shield drops the packets of the key's address", AT(shield)},
+	 "add: weir shield drops the packets of the key's address;\n"
+	 "an error if the key has none",
+	 AT(shield)},
 	{"limit", WR_OPTION_TEXT, "NAME", NULL,
 	 "add, release: only the limit with this `name` in the rule", AT(limit)},
 	{"from", WR_OPTION_REPEATED, "KEY=SOURCE", NULL,
@@ -276,6 +278,7 @@ static json_t *make_target(void)
 static int add_ban(void)
 {
 	json_t *body, *answer, *counters;
+	const char *address;
 	size_t count;
 	int code;
 
@@ -294,7 +297,13 @@ static int add_ban(void)
 		return wr_cli_json_print(answer, WR_EXIT_YES);
 	counters = json_object_get(answer, "counters");
 	count = json_array_size(counters);
-	printf("%zu limit%s the key\n", count, count == 1 ? " bans" : "s ban");
+	address = json_string_value(json_object_get(answer, "shield_address"));
+	printf("%zu limit%s the key", count, count == 1 ? " bans" : "s ban");
+	if (address) {
+		printf("; weir shield drops the packets of ");
+		wr_cli_client_print(address);
+	}
+	putchar('\n');
 	json_decref(answer);
 	return WR_EXIT_YES;
 }

@@ -83,6 +83,25 @@ struct wr_ask_banned {
 void wr_ask_find_banned(const struct weir_ask *ask, const struct wr_ask_need *need,
 			struct wr_ask_banned *banned);
 
+/* ---- ban_address.c: addresses in keys ---- */
+
+/* Sets the address of the ban. If the text is not the address of a client, the ban gets none. `rule`
+ * is the `ban` of the rule for an automatic ban, and NULL for the ban of an operator. */
+void wr_limiter_ban_set_address(struct wr_ban *ban, struct weir_str text,
+				const struct wr_rules_ban *rule);
+
+/* Returns the value of the descriptor that is the client's address, or an empty text if there is
+ * none or if it is not known which value is the address. */
+struct weir_str wr_limiter_ban_address_in(const struct weir_target *target,
+					  const struct wr_ask_need *need, bool automatic);
+
+/* Writes the address whose packets weir shield drops if an operator bans the descriptor with
+ * WEIR_BAN_SHIELD, with a zero byte at the end. Returns 0, WEIR_EINVAL if there is no such address
+ * or if it is not known which value is the address, or an error of wr_scope_open(). */
+int wr_limiter_ban_shield_address(struct weir_engine *engine, const struct weir_target *target,
+				  uint64_t now_ns, char address[WR_ADDRESS_TEXT],
+				  struct weir_error *error);
+
 /* ---- ban_write.c ---- */
 
 /* Counts the refusals of an ask with a limit that has `ban`, and bans keys. Called when the verdict

@@ -5,38 +5,12 @@
 
 #include <string.h>
 
-#include "base/address.h"
 #include "base/assert.h"
 #include "limiter/text.h"
 #include "table/ban_order.h"
 #include "table/note.h"
 
 /* ---- the list of bans ---- */
-
-/* Returns whether an automatic ban may have this prefix. If the key contains whole addresses, a
- * prefix is a value that no correct client sends. */
-static bool is_client(unsigned family, unsigned bits, const struct wr_rules_ban *rule)
-{
-	bool v4 = family == 4;
-
-	if (bits == (v4 ? 32 : 128))
-		return true;
-	return !rule->whole_address && bits >= (v4 ? WR_BAN_V4_BITS_LEAST : WR_BAN_V6_BITS_LEAST);
-}
-
-/* Sets the address of the ban. If the text is not the address of a client, the ban gets none. `rule`
- * is the `ban` of the rule for an automatic ban, and NULL for the ban of an operator. */
-static void set_address(struct wr_ban *ban, struct weir_str text, const struct wr_rules_ban *rule)
-{
-	struct wr_address_range range;
-	unsigned bits;
-
-	if (text.len == 0 || wr_address_prefix_parse(text, &range, &bits) != WR_ADDRESS_PREFIX_OK ||
-	    bits == 0)
-		return;
-	if (!rule || is_client(wr_address_is_v4(&range.low) ? 4 : 6, bits, rule))
-		wr_ban_set_address(ban, &range.low, bits);
-}
 
 /* Removes the shield from a ban without an address. */
 static uint8_t flags_with(const struct wr_ban *ban, unsigned flags)
@@ -57,7 +31,8 @@ static void write_listed(struct weir_engine *engine, const struct wr_ask_need *n
 	/* A ban in shadow mode has its own entry, next to that of a real ban of the key. */
 	if (flags & WR_BAN_SHADOW)
 		ban.key = wr_limiter_shadow_key(ban.key);
-	set_address(&ban, address, flags & WR_BAN_AUTOMATIC && need->rule ? need->rule->ban : NULL);
+	wr_limiter_ban_set_address(&ban, address,
+				   flags & WR_BAN_AUTOMATIC && need->rule ? need->rule->ban : NULL);
 	ban.flags = flags_with(&ban, flags);
 	wr_ban_write(engine->table, &ban, now_s);
 }
@@ -275,25 +250,6 @@ void wr_ask_ban(struct weir_ask *ask, bool admitted)
 
 /* ---- operators and other nodes ---- */
 
-/* Returns the value of the descriptor that is an address, or an empty text. If the rule does not say
- * which value is the address, an operator means the first one. For an automatic ban of another node
- * there is none then: the client may have chosen another value of the descriptor, such as a user. */
-static struct weir_str address_in(const struct weir_target *target, const struct wr_ask_need *need,
-				  bool automatic)
-{
-	uint8_t depth = need->rule && need->rule->ban ? need->rule->ban->address_depth : 0;
-	struct wr_ban probe = {0};
-
-	if (depth && depth <= target->count)
-		return target->entries[depth - 1].value;
-	for (size_t i = 0; i < target->count && !automatic; i++) {
-		set_address(&probe, target->entries[i].value, NULL);
-		if (probe.family)
-			return target->entries[i].value;
-	}
-	return WR_STR("");
-}
-
 static void clear(struct weir_engine *engine, const struct wr_ask_need *need, bool shadow,
 		  uint64_t now_ns)
 {
@@ -345,7 +301,8 @@ void wr_limiter_ban_set(struct weir_engine *engine, const struct weir_target *ta
 				   &change, now_s);
 	}
 	write_listed(engine, need, &last, order->flags & (WR_BAN_AUTOMATIC | WR_BAN_SHIELD),
-		     address_in(target, need, order->flags & WR_BAN_AUTOMATIC), now_s);
+		     wr_limiter_ban_address_in(target, need, order->flags & WR_BAN_AUTOMATIC),
+		     now_s);
 	wr_limiter_note_write(engine, target, need, now_s);
 }
 

@@ -135,6 +135,13 @@ int weir_control_ban_add(struct weir_engine *engine, const struct weir_target *t
 	if (opts.flags & ~(uint32_t)WEIR_BAN_SHIELD)
 		return wr_error(error, WEIR_EINVAL, "opts->flags has unknown bits: %#x",
 				opts.flags);
+	if (opts.flags & WEIR_BAN_SHIELD && opts.until_ns) {
+		char address[WR_ADDRESS_TEXT];
+		int rc = wr_limiter_ban_shield_address(engine, target, now_ns, address, error);
+
+		if (rc < 0)
+			return rc;
+	}
 	order.until_ns = opts.until_ns;
 	order.flags = opts.flags;
 	return wr_limiter_ban_order(engine, &order, now_ns, error);

@@ -1,5 +1,5 @@
 /* Checks limits with `ban`: a client must not be able to get other clients banned. Also finds the
- * address in the keys of these limits, for weir shield.
+ * address in the keys of all limits, for weir shield.
  *
  * A ban is safe if some part of the key says which client sent the request, and the client cannot
  * choose this part: the address of its connection, or the identity that an authentication service
@@ -24,6 +24,7 @@ struct ban_search {
 	struct wr_load *load;
 	const struct wr_node *domain;
 	uint64_t steps;
+	uint64_t steps_most;
 };
 
 /* The parts of a key. Bit number i of a set is the entry number i of the descriptor. */
@@ -45,7 +46,7 @@ struct ban_key {
 
 static bool is_over(const struct ban_search *search)
 {
-	return search->steps > search->load->bounds.lint_steps * STEPS_FACTOR;
+	return search->steps > search->steps_most;
 }
 
 /* Counts the comparison of a tree node with an entry of a descriptor. A comparison with a pattern
@@ -302,6 +303,15 @@ static void check_shield(struct ban_search *search, const struct wr_rules_ban *b
 		report(search, WR_D_shield_of_all, ban, WR_ARGS(key->varying, key->varying));
 }
 
+/* Returns the depth of the entry that is the client's address, or 0. A whole address is preferred to
+ * a prefix. */
+static uint8_t depth_of(const struct ban_key *key)
+{
+	uint32_t addresses = key->whole ? key->whole : key->addresses;
+
+	return (uint8_t)(addresses ? __builtin_ctz(addresses) + 1 : 0);
+}
+
 /* Checks the ban of a limit at a tree node whose descriptors have this key. */
 static void check_ban(struct ban_search *search, const struct wr_node *node,
 		      const struct wr_rules_limit *limit, const struct ban_key *key)
@@ -309,11 +319,10 @@ static void check_ban(struct ban_search *search, const struct wr_node *node,
 	/* `ban` is const, because rules are not changed after loading. The cast is safe, because
 	 * the rules are still being loaded. */
 	struct wr_rules_ban *ban = (struct wr_rules_ban *)limit->ban;
-	uint32_t addresses = key->whole ? key->whole : key->addresses;
 
 	if (!ban)
 		return;
-	ban->address_depth = (uint8_t)(addresses ? __builtin_ctz(addresses) + 1 : 0);
+	ban->address_depth = depth_of(key);
 	ban->whole_address = key->whole != 0;
 	if (node->flags & WR_QUOTA)
 		report(search, WR_D_ban_of_quota, ban, NULL);
@@ -335,6 +344,7 @@ static void check_bans(struct ban_search *search, const struct wr_node *node)
 
 	if (is_over(search))
 		return; /* wr_lint_bans() reports it; the key may be wrong */
+	node->more->address_depth = depth_of(&key);
 	for (uint8_t i = 0; i < node->limit_count; i++) {
 		const struct wr_rules_limit *limit = &node->limits[i];
 
@@ -354,12 +364,38 @@ static void check_below(struct ban_search *search, const struct wr_node *parent)
 	}
 }
 
+/* Finds the address in the keys of the limits without `ban`. If the search has to stop, the address
+ * in the remaining keys is not known. Each entry of `requests:` counts as a step, because there are
+ * many more such limits than limits with `ban`. */
+static void find_addresses(struct ban_search *search, const struct wr_node *parent)
+{
+	const struct wr_rules_requests *requests = search->domain->more->requests;
+
+	for (const struct wr_node *node = parent->more->first_child; node;
+	     node = node->more->next) {
+		if (node->limit_count && !has_ban(node->limits, node->limit_count)) {
+			struct ban_key key = key_of_node(search, node);
+
+			search->steps += requests ? requests->count : 0;
+			if (is_over(search))
+				return;
+			node->more->address_depth = depth_of(&key);
+		}
+		find_addresses(search, node);
+	}
+}
+
 void wr_lint_bans(struct wr_load *load, const struct wr_node *domain)
 {
-	struct ban_search search = {.load = load, .domain = domain};
+	struct ban_search search = {.load = load,
+				    .domain = domain,
+				    .steps_most = load->bounds.lint_steps * STEPS_FACTOR};
 
 	wr_assert(domain->depth == 0);
 	check_below(&search, domain);
 	if (is_over(&search))
 		wr_rules_report_node(load, WR_D_ban_unchecked, domain, WR_ARGS(domain->key));
+	search.steps = load->address_steps;
+	find_addresses(&search, domain);
+	load->address_steps = search.steps;
 }

@@ -97,6 +97,7 @@ struct wr_load {
 	size_t wild_count;
 	struct wr_zone *zones;
 	uint64_t lint_steps;
+	uint64_t address_steps; /* steps of the search for addresses in keys without `ban` */
 
 	/* The fields from here on hold memory and files, which are freed even if loading stops with
 	 * an error. */
@@ -165,7 +166,7 @@ static inline bool wr_lint_step(struct wr_load *load)
 /* lint_requests.c: compares `requests:` with the tree of descriptors, and reports warnings. */
 void wr_lint_requests(struct wr_load *load, struct wr_node *domain);
 
-/* lint_ban.c: finds the address in the keys of limits with `ban`, and reports bans that a client can
+/* lint_ban.c: finds the address in the keys of limits, and reports bans that a client can
  * turn against other clients. Called after all files have been read. */
 void wr_lint_bans(struct wr_load *load, const struct wr_node *domain);
 

@@ -264,6 +264,9 @@ struct wr_node_more {
 	uint32_t line;
 	uint32_t column;
 	uint32_t child_count;
+	/* Depth of the tree node whose value is the client's address, for bans of operators. 0: the
+	 * key contains no address, or it is not known which value is the address. */
+	uint8_t address_depth;
 	/* Used only while loading: index of the file in which the descriptor was found most
 	 * recently. */
 	uint32_t file_index;

@@ -16,16 +16,20 @@ RULES = """
 domain: api
 requests:
   - descriptor: [{key: ip, from: remote_address}]
+  - descriptor: [{key: who, from: header.x-user}, {key: ip, from: remote_address}]
 descriptors:
   - key: ip
     rate_limit: {unit: year, requests_per_unit: 2, ban: {after: 3, within: 1h, for: 10m, grow: 2}}
   - key: user
     rate_limit: {unit: year, requests_per_unit: 5, name: per-user}
+  - key: who
+    descriptors: [{key: ip, rate_limit: {unit: minute, requests_per_unit: 1}}]
   - key: quiet
     shadow_mode: true
     rate_limit: {unit: year, requests_per_unit: 1, ban: {after: 1, within: 1m, for: 1h}}
 """
 RULE = "api/ip/365d"
+NO_ADDRESS = "the key has no address whose packets weir shield can drop: leave out --shield (\"shield\" in JSON)"
 
 
 @pytest.fixture(scope="module")
@@ -101,17 +105,31 @@ def test_operators_ban_is_listed(serve):
 
 
 def test_shield_needs_an_address(serve):
-    call(serve, "/v1/bans", key("ip", "2001:db8::1", shield=True, **{"for": "1h"}))
-    call(serve, "/v1/bans", key("user", "8", shield=True, **{"for": "1h"}))
-    bans = {ban["key"]: ban for ban in call(serve, "/v1/bans")["bans"]}
-    assert (bans["api|ip=2001:db8::1"]["shield"], bans["api|ip=2001:db8::1"]["address"]) == (True, "2001:db8::1")
-    assert (bans["api|user=8"]["shield"], bans["api|user=8"]["address"]) == (False, None)
+    added = call(serve, "/v1/bans", key("ip", "2001:db8::1", shield=True, **{"for": "1h"}))
+    assert added["shield_address"] == "2001:db8::1"
+    for value in ("hello", "0.0.0.0/0", "fe80::1%eth0"):
+        problem = call(serve, "/v1/bans", key("ip", value, shield=True, **{"for": "1h"}), status=400)
+        assert problem["detail"] == NO_ADDRESS
+        assert NO_ADDRESS in weir_ban(serve, "add", "--for", "1h", "--shield", "api", f"ip={value}", exit_code=2)
+    [ban] = call(serve, "/v1/bans")["bans"]
+    assert (ban["key"], ban["shield"], ban["address"]) == ("api|ip=2001:db8::1", True, "2001:db8::1")
+    assert call(serve, "/v1/bans", key("ip", "hello", **{"for": "1h"}))["shield_address"] is None
+
+
+def test_shield_gets_the_address_of_the_connection(serve):
+    """A client can choose its X-User, so only the other value can be the address."""
+    words = ["add", "--for", "1h", "--shield", "api", "who=203.0.113.9", "ip=192.0.2.7"]
+    assert weir_ban(serve, *words) == "1 limit bans the key; weir shield drops the packets of 192.0.2.7\n"
+    assert json.loads(weir_ban(serve, *words, "--json"))["shield_address"] == "192.0.2.7"
+    [ban] = call(serve, "/v1/bans")["bans"]
+    assert (ban["shield"], ban["address"]) == (True, "192.0.2.7")
 
 
 def test_ipv4_address_in_ipv6(serve):
     """nginx writes an IPv4 client this way if its socket is for IPv4 and IPv6."""
     ban_by_rule(serve, "::ffff:10.1.2.3")
-    assert weir_ban(serve, "add", "--for", "1h", "--shield", "api", "ip=::ffff:10.0.0.9") == "1 limit bans the key\n"
+    assert weir_ban(serve, "add", "--for", "1h", "--shield", "api", "ip=::ffff:10.0.0.9") == (
+        "1 limit bans the key; weir shield drops the packets of 10.0.0.9\n")
     listed = {b["key"]: b for b in call(serve, "/v1/bans")["bans"]}
     assert listed["api|ip=::ffff:10.1.2.3"]["address"] == "10.1.2.3"
     assert (listed["api|ip=::ffff:10.0.0.9"]["address"], listed["api|ip=::ffff:10.0.0.9"]["shield"]) == ("10.0.0.9", True)

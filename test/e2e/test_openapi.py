@@ -24,6 +24,7 @@ descriptors:
     rate_limit: {unit: year, requests_per_unit: 1000000, name: per-user}
 """
 KEY = {"domain": "api", "entries": [{"key": "user", "value": "7"}]}
+ADDRESS_KEY = {"domain": "api", "entries": [{"key": "user", "value": "192.0.2.7"}]}
 
 # A request of each kind that the service accepts.
 QUESTIONS = [
@@ -38,7 +39,7 @@ QUESTIONS = [
     ("/v1/key/ban", {**KEY, "for": "ever"}),
     ("/v1/key/ban", {**KEY, "until": 4000000000}),
     ("/v1/key/ban", {**KEY, "lift": True}),
-    ("/v1/bans", {**KEY, "for": "1h", "shield": True}),
+    ("/v1/bans", {**ADDRESS_KEY, "for": "1h", "shield": True}),
     ("/v1/bans", {**KEY, "until": 4000000000}),
     ("/v1/bans/release", {**KEY, "limit": "per-user"}),
     ("/v1/bans/release", {"address": "192.0.2.0/24", "rule": "api/user/365d", "kind": "automatic"}),

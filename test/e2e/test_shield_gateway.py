@@ -144,7 +144,8 @@ def test_release_lets_packets_pass(machines, release):
         assert weir_ban(serve, "release", *words) == "released 1 ban\n"
         machines.wait_open()
         shield.wait_state(elements_v4=0)
-        assert weir_ban(serve, "add", "--for", "1h", "--shield", "api", f"ip={address}") == "1 limit bans the key\n"
+        assert weir_ban(serve, "add", "--for", "1h", "--shield", "api", f"ip={address}") == (
+            f"1 limit bans the key; weir shield drops the packets of {address}\n")
         machines.wait_dropped(shield)
         assert shield.list()["bans"][0]["origin"] == "operator"
         weir_ban(serve, "release", *words)

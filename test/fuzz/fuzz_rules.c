@@ -44,6 +44,7 @@ static void check_node(const struct weir_rules *rules, const struct wr_node *dom
 	struct wr_match match, traced;
 	char key[64];
 
+	require(node->more->address_depth <= node->depth);
 	wr_rules_match(rules, domain, entries, count, &match);
 	wr_rules_explain(rules, domain, entries, count, &traced, &tracer);
 	require(match.node == traced.node && match.outcome == traced.outcome);

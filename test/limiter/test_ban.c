@@ -528,16 +528,114 @@ static void operators_use_the_shield(void **unused)
 	assert_int_equal(listed_until(&rig, &ban), NOW_NS + HOUR_NS);
 	assert_int_equal(ban.family, 4);
 	assert_int_equal(ban.prefix_bits, 32);
-	ban_until(&rig, "plain=::ffff:10.0.0.9", 0);
-	/* Without an address, the key is banned, but there is nothing for the shield. */
-	assert_int_equal(
-		weir_control_ban_add(rig.engine, whom(&rig, "plain=7"), &opts, NOW_NS, NULL), 1);
-	assert_int_equal(listed_until(&rig, &ban), NOW_NS + HOUR_NS);
-	assert_int_equal(ban.flags, 0);
 	opts.flags = WEIR_BAN_AUTOMATIC;
 	assert_int_equal(
 		weir_control_ban_add(rig.engine, whom(&rig, "plain=7"), &opts, NOW_NS, NULL),
 		WEIR_EINVAL);
+	rig_close(&rig);
+}
+
+static const char user_and_ip[] =
+	"domain: d\n"
+	"requests:\n"
+	"- descriptor: [{key: user, from: header.x-user}, {key: ip, from: remote_address}]\n"
+	"- descriptor: [{key: a, from: remote_address}, {key: b, from: header.x}]\n"
+	"- descriptor: [{key: a, from: header.x}, {key: b, from: remote_address}]\n"
+	"descriptors:\n"
+	"- key: user\n"
+	"  descriptors:\n"
+	"  - key: ip\n"
+	"    rate_limit: {unit: minute, requests_per_unit: 1}\n"
+	"- key: a\n"
+	"  descriptors:\n"
+	"  - key: b\n"
+	"    rate_limit: {unit: minute, requests_per_unit: 1}\n"
+	"- key: plain\n"
+	"  rate_limit: {unit: minute, requests_per_unit: 1}\n";
+
+#define NO_ADDRESS                                                                                 \
+	"the key has no address whose packets weir shield can drop: leave out --shield "           \
+	"(\"shield\" in JSON)"
+#define SEVERAL(x, y)                                                                              \
+	"the rules do not say whether " x " or " y " is the client's address: leave out "          \
+	"--shield (\"shield\" in JSON), and ban the right address with weir shield add"
+
+/* The rule says which value is the address, even without `ban`. A client can choose the other
+ * values. */
+static void address_for_the_shield(void **unused)
+{
+	static const struct {
+		const char *descriptor, *address, *error;
+	} cases[] = {
+		{"user=203.0.113.9|ip=192.0.2.7", "192.0.2.7", NULL},
+		{"user=203.0.113.9|ip=2001:db8::/64", "2001:db8::/64", NULL},
+		{"user=203.0.113.9|ip=hello", NULL, NO_ADDRESS},
+		{"user=203.0.113.9|ip=fe80::1%eth0", NULL, NO_ADDRESS},
+		{"user=203.0.113.9|ip=0.0.0.0/0", NULL, NO_ADDRESS},
+		{"user=203.0.113.9|ip=10.1.2.3/8", NULL, NO_ADDRESS},
+		/* The address is in `a` or in `b`. */
+		{"a=192.0.2.7|b=7", "192.0.2.7", NULL},
+		{"a=7|b=::ffff:192.0.2.7", "192.0.2.7", NULL},
+		{"a=192.0.2.7|b=192.0.2.7/32", "192.0.2.7", NULL},
+		{"a=192.0.2.7|b=203.0.113.9", NULL, SEVERAL("192.0.2.7", "203.0.113.9")},
+		{"a=10.0.0.0/8|b=10.1.2.3", NULL, SEVERAL("10.0.0.0/8", "10.1.2.3")},
+		{"a=7|b=8", NULL, NO_ADDRESS},
+		{"plain=192.0.2.7", "192.0.2.7", NULL},
+		{"plain=7", NULL, NO_ADDRESS},
+	};
+	struct weir_ban_opts opts = {
+		.size = sizeof opts, .flags = WEIR_BAN_SHIELD, .until_ns = NOW_NS + HOUR_NS};
+
+	(void)unused;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct weir_error error = {.text = ""};
+		char address[WR_ADDRESS_TEXT];
+		struct weir_override override;
+		struct wr_ban ban;
+		struct rig rig;
+		int rc;
+
+		rig_open(&rig, user_and_ip, "d");
+		rig.now_ns = NOW_NS;
+		rc = weir_control_ban_add(rig.engine, whom(&rig, cases[i].descriptor), &opts,
+					  NOW_NS, &error);
+		if (cases[i].error) {
+			assert_int_equal(rc, WEIR_EINVAL);
+			assert_string_equal(error.text, cases[i].error);
+			assert_int_equal(listed_until(&rig, &ban), 0);
+		} else {
+			assert_int_equal(rc, 1);
+			assert_int_equal(listed_until(&rig, &ban), NOW_NS + HOUR_NS);
+			assert_int_equal(ban.flags, WR_BAN_SHIELD);
+			weir_control_overrides(rig.engine, NOW_NS, keep_override, &override);
+			assert_true(wr_str_equal(override.address, wr_str(cases[i].address)));
+			assert_int_equal(wr_limiter_ban_shield_address(
+						 rig.engine, whom(&rig, cases[i].descriptor),
+						 NOW_NS, address, NULL),
+					 0);
+			assert_string_equal(address, cases[i].address);
+		}
+		rig_close(&rig);
+	}
+}
+
+/* An order of another node, whose rules may differ, bans the key, but the shield gets no address
+ * that may be a client's choice. */
+static void unclear_address_of_another_node(void **unused)
+{
+	struct wr_order order = {
+		.verb = WR_ORDER_BAN, .until_ns = NOW_NS + HOUR_NS, .flags = WR_BAN_SHIELD};
+	struct wr_ban ban;
+	struct rig rig;
+
+	(void)unused;
+	rig_open(&rig, user_and_ip, "d");
+	rig.now_ns = NOW_NS;
+	order.target = whom(&rig, "a=192.0.2.7|b=203.0.113.9");
+	assert_int_equal(wr_order_apply(rig.engine, &order, NOW_NS, NULL), 1);
+	assert_int_equal(listed_until(&rig, &ban), NOW_NS + HOUR_NS);
+	assert_int_equal(ban.family, 0);
+	assert_int_equal(ban.flags, 0);
 	rig_close(&rig);
 }
 
@@ -648,6 +746,8 @@ int main(void)
 		cmocka_unit_test(hostile_messages),
 		cmocka_unit_test(addresses_in_the_list),
 		cmocka_unit_test(operators_use_the_shield),
+		cmocka_unit_test(address_for_the_shield),
+		cmocka_unit_test(unclear_address_of_another_node),
 		cmocka_unit_test(long_descriptors),
 		cmocka_unit_test(clock_steps_back),
 		cmocka_unit_test(half_written_ban),

@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/str.h"
 #include "rules/limit_text.h"
@@ -207,26 +209,78 @@ static const struct {
 	 "masked_remote_address=10.0.0.0/8|remote_address=10.1.2.3", 2},
 };
 
+/* Loads the rules of places[i] with this limit, and returns the limit. */
+static const struct wr_rules_limit *load_place(size_t i, const char *limit,
+					       struct weir_rules **rules)
+{
+	const char *at = strstr(places[i].descriptors, "LIMIT");
+	struct wr_match match;
+	char yaml[2048];
+
+	snprintf(yaml, sizeof yaml, "domain: d\nrequests: %s\ndescriptors: %.*s%s%s\n",
+		 places[i].requests, (int)(at - places[i].descriptors), places[i].descriptors,
+		 limit, at + strlen("LIMIT"));
+	*rules = test_rules(yaml);
+	match = test_match(*rules, "d", places[i].match);
+	assert_int_equal(match.limit_count, 1);
+	return match.limits;
+}
+
 static void the_address_is_found(void **state)
 {
-	static const char limit[] = "rate_limit: {unit: minute, requests_per_unit: 5, ban: "
-				    "{after: 5, for: 1m}}";
+	static const char with_ban[] = "rate_limit: {unit: minute, requests_per_unit: 5, ban: "
+				       "{after: 5, for: 1m}}";
+	static const char without_ban[] = "rate_limit: {unit: minute, requests_per_unit: 5}";
 
 	for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-		const char *at = strstr(places[i].descriptors, "LIMIT");
+		const struct wr_rules_limit *limit;
 		struct weir_rules *rules;
-		struct wr_match match;
-		char yaml[2048];
 
-		snprintf(yaml, sizeof yaml, "domain: d\nrequests: %s\ndescriptors: %.*s%s%s\n",
-			 places[i].requests, (int)(at - places[i].descriptors),
-			 places[i].descriptors, limit, at + strlen("LIMIT"));
-		rules = test_rules(yaml);
-		match = test_match(rules, "d", places[i].match);
-		assert_int_equal(match.limit_count, 1);
-		assert_int_equal(match.limits[0].ban->address_depth, places[i].depth);
+		limit = load_place(i, with_ban, &rules);
+		assert_int_equal(limit->ban->address_depth, places[i].depth);
+		assert_int_equal(limit->node->more->address_depth, places[i].depth);
+		weir_rules_free(rules);
+		limit = load_place(i, without_ban, &rules);
+		assert_int_equal(limit->node->more->address_depth, places[i].depth);
 		weir_rules_free(rules);
 	}
+	(void)state;
+}
+
+/* With a bound of 8 steps, which becomes 256, three entries of `requests:` and 100 limits are too many.
+ * The address of the last limit is then not known, which is no error. */
+static void the_search_is_bounded(void **state)
+{
+	static const char start[] =
+		"domain: d\n"
+		"requests:\n"
+		"- descriptor: [{key: a, value: x}, {key: b, value: y}]\n"
+		"- descriptor: [{key: first, from: remote_address}]\n"
+		"- descriptor: [{key: last, from: remote_address}]\n"
+		"descriptors:\n"
+		"- {key: first, rate_limit: {unit: day, requests_per_unit: 1}}\n";
+	static const char end[] = "- {key: last, rate_limit: {unit: day, requests_per_unit: 1}}\n";
+	struct wr_bounds bounds = wr_default_bounds;
+	struct weir_rules *rules;
+	char path[64];
+	int fd = memfd_create("rules", 0);
+
+	assert_true(fd >= 0);
+	dprintf(fd, "%s", start);
+	for (unsigned i = 0; i < 100; i++)
+		dprintf(fd, "- {key: k%u, rate_limit: {unit: day, requests_per_unit: 1}}\n", i);
+	dprintf(fd, "%s", end);
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	for (unsigned known = 0; known < 2; known++) {
+		bounds.lint_steps = known ? 1000 : 8;
+		assert_int_equal(wr_rules_load_within(path, &bounds, NULL, &rules, NULL), 0);
+		assert_int_equal(
+			test_match(rules, "d", "first=192.0.2.7").node->more->address_depth, 1);
+		assert_int_equal(test_match(rules, "d", "last=192.0.2.7").node->more->address_depth,
+				 known);
+		weir_rules_free(rules);
+	}
+	close(fd);
 	(void)state;
 }
 
@@ -266,6 +320,7 @@ int main(void)
 		cmocka_unit_test(each_limit_has_its_own_refusals),
 		cmocka_unit_test(settings_do_not_identify_counters),
 		cmocka_unit_test(the_address_is_found),
+		cmocka_unit_test(the_search_is_bounded),
 		cmocka_unit_test(texts),
 	};
 

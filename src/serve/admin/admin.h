@@ -209,9 +209,10 @@ void wr_admin_log(const struct wr_serve_http_request *request, uint64_t key, con
 /* Responds with the counters that `target` selects. Counters in Redis are read from Redis. If Redis
  * does not reply within the timeout, the response has the counters of this machine. `document` is
  * the parsed request body. The strings of `target` point into `document`, so the function takes a
- * reference to it. */
+ * reference to it. If `shield_address` is not NULL, it becomes the member "shield_address" of the
+ * response, and an empty text becomes null. */
 void wr_admin_reply_counters(struct wr_serve_http_request *request, json_t *document,
-			     const struct weir_target *target);
+			     const struct weir_target *target, const char *shield_address);
 
 /* Handles POST /v1/bans: bans a key and responds with its counters. Defined in key.c. */
 void wr_admin_ban_add(struct wr_serve_http_request *request);

@@ -1,8 +1,10 @@
 /* Responds with the counters of a descriptor, for key.c. Counters in Redis are read from Redis. If
  * Redis does not reply within the timeout, the response has the counters of this machine instead.
  * The member "source" of each counter says where its numbers come from. */
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "base/address.h"
 #include "base/assert.h"
 #include "base/container.h"
 #include "limiter/peek.h"
@@ -87,6 +89,8 @@ struct look {
 	struct weir_entry entries[WR_CHECK_ENTRIES_MAX];
 	struct wr_peek *peek;
 	struct wr_central_ask redis_question;
+	char shield_address[WR_ADDRESS_TEXT]; /* "": the member is null */
+	bool has_shield_address;
 	bool asking;
 };
 
@@ -112,6 +116,8 @@ static void write_counters(struct wr_json_out *json, void *context)
 	wr_json_array(json);
 	wr_peek_show(look->peek, write_counter, json);
 	wr_json_end_array(json);
+	if (look->has_shield_address)
+		wr_json_member_string_or_null(json, "shield_address", wr_str(look->shield_address));
 	wr_json_end_object(json);
 }
 
@@ -189,7 +195,7 @@ static int ignore_counter(void *context, const struct weir_counter *counter)
 /* Reads the counters of this machine before Redis is asked, so that an error is reported without a
  * wait for Redis. */
 void wr_admin_reply_counters(struct wr_serve_http_request *request, json_t *document,
-			     const struct weir_target *target)
+			     const struct weir_target *target, const char *shield_address)
 {
 	struct look *look = make_look(request, document, target);
 	int rc;
@@ -199,6 +205,9 @@ void wr_admin_reply_counters(struct wr_serve_http_request *request, json_t *docu
 		wr_admin_reply_error(request, WEIR_EMEMORY, "");
 		return;
 	}
+	look->has_shield_address = shield_address != NULL;
+	snprintf(look->shield_address, sizeof look->shield_address, "%s",
+		 shield_address ? shield_address : "");
 	rc = wr_peek_open(wr_loop_engine(look->loop), &look->target, wr_loop_now_ns(look->loop),
 			  &look->peek, NULL);
 	if (rc == 0)

@@ -8,10 +8,10 @@
 
 #include "base/clock.h"
 #include "base/duration.h"
+#include "limiter/ban.h"
 #include "serve/admin/admin.h"
 #include "serve/fleet/redis.h"
 #include "serve/service.h"
-#include "table/ban.h"
 #include "wire/check/json.h"
 
 #define KEY_MEMBERS "domain, entries, limit"
@@ -212,8 +212,14 @@ static void change_and_reply(struct wr_serve_http_request *request, const struct
 				 .extra = (uint32_t)order->extra,
 				 .until_ns = order->lift ? 0 : order->until_ns,
 				 .flags = order->shield ? WR_BAN_SHIELD : 0};
-	int rc = verb->changes ? wr_serve_order_run(order->loop, &given, order->now_ns, &error) : 0;
+	char address[WR_ADDRESS_TEXT] = "";
+	int rc = 0;
 
+	if (order->shield)
+		rc = wr_limiter_ban_shield_address(wr_loop_engine(order->loop), &order->target,
+						   order->now_ns, address, &error);
+	if (rc >= 0 && verb->changes)
+		rc = wr_serve_order_run(order->loop, &given, order->now_ns, &error);
 	if (rc < 0) {
 		wr_admin_reply_error(request, rc,
 				     rc == WEIR_ENOENT ? WR_ADMIN_NO_LIMIT : error.text);
@@ -221,7 +227,8 @@ static void change_and_reply(struct wr_serve_http_request *request, const struct
 	}
 	if (verb->changes)
 		log_change(request, verb, order, rc);
-	wr_admin_reply_counters(request, order->document, &order->target);
+	wr_admin_reply_counters(request, order->document, &order->target,
+				verb == &verb_add ? address : NULL);
 }
 
 static void write_history(struct wr_json_out *json, void *context)

@@ -115,13 +115,24 @@ int wr_table_paths_find(const char *dir, const char *name, bool make, struct wr_
 	return set_path(paths, "/dev/shm", prefix, name, error);
 }
 
-void wr_table_paths_admin(const struct wr_table_paths *paths, char path[WR_TABLE_PATHS_ADMIN])
+int wr_table_paths_admin(const struct wr_table_paths *paths, char path[WR_TABLE_PATHS_ADMIN],
+			 struct weir_error *error)
 {
 	const char *version = strrchr(paths->path, '.'); /* ".v1" */
+	char current[WR_TABLE_PATHS_ADMIN] = "";
+	int len;
 
 	wr_assert(version);
-	snprintf(path, WR_TABLE_PATHS_ADMIN, "%.*s.admin", (int)(version - paths->path),
-		 paths->path);
+	if (paths->path[0] != '/' && !getcwd(current, sizeof current))
+		return wr_error_errno(error, WEIR_ESYS, "cannot find the path of the folder %s",
+				      paths->dir);
+	len = snprintf(path, WR_TABLE_PATHS_ADMIN, "%s%s%.*s.admin", current, current[0] ? "/" : "",
+		       (int)(version - paths->path), paths->path);
+	if (len >= WR_TABLE_PATHS_ADMIN)
+		return wr_error(error, WEIR_EINVAL,
+				"the path of the admin socket is longer than %d bytes",
+				WR_TABLE_PATHS_ADMIN - 1);
+	return 0;
 }
 
 int wr_table_paths_check(const char *path, const struct stat *st, struct weir_error *error)

@@ -27,9 +27,11 @@ int wr_table_paths_find(const char *dir, const char *name, bool make, struct wr_
 
 #define WR_TABLE_PATHS_ADMIN 520
 
-/* Writes the path of the Unix socket for the admin API of services on this table. The socket is in
- * the same folder as the table. */
-void wr_table_paths_admin(const struct wr_table_paths *paths, char path[WR_TABLE_PATHS_ADMIN]);
+/* Writes the absolute path of the Unix socket for the admin API of services on this table. The
+ * socket is in the same folder as the table. Returns 0, WEIR_EINVAL if the path is too long, or
+ * WEIR_ESYS if the current folder has no path. */
+int wr_table_paths_admin(const struct wr_table_paths *paths, char path[WR_TABLE_PATHS_ADMIN],
+			 struct weir_error *error);
 
 /* Returns 0 if a table file can be trusted, otherwise WEIR_EACCESS. The file must be a regular
  * file. It must belong to this user, to root or to the user weir. Other users must not be able to

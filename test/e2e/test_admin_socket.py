@@ -21,11 +21,11 @@ descriptors:
 NOBODY = 65534
 
 
-def weir(*words, variables=None):
-    """Runs a command of weir. Returns (exit code, stdout, stderr)."""
+def weir(*words, variables=None, folder=None):
+    """Runs a command of weir in a folder. Returns (exit code, stdout, stderr)."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("WEIR_", "XDG_"))}
     done = subprocess.run([str(WEIR), *words], env={**clean, **(variables or {})}, text=True, stdin=subprocess.DEVNULL,
-                          capture_output=True, timeout=patience(60), check=False)
+                          capture_output=True, timeout=patience(60), check=False, cwd=folder)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -88,6 +88,27 @@ def test_socket_exists_while_the_service_runs():
         assert weir("pause", "--list", "--dir", serve.table)[0] == 0
         serve.stop()
         assert not os.path.exists(path_of(serve))
+
+
+@pytest.mark.parametrize("words, expected", [
+    (("pause", "--list"), "nothing is paused\n"), (("ban", "list"), "no bans\n"),
+    (("key", "get", "api", "user=k"), "api/user/365d: 2 of 2 left\n")])
+def test_relative_folder(words, expected):
+    """A relative --dir is in the current folder, for commands and for the service."""
+    with Serve(rules=RULES, admin=True) as serve:
+        assert weir(*words, "--dir", "table", folder=serve.folder) == (0, expected, "")
+        assert weir(*words, "--dir", "./table", folder=serve.folder) == (0, expected, "")
+        assert weir(*words, "--dir", ".", folder=serve.table) == (0, expected, "")
+        code, _, err = weir(*words, "--dir", "other", folder=serve.folder)
+        assert code == 2 and f"no service answers at unix:{serve.folder}/other/default.admin" in err
+
+
+def test_service_in_a_relative_folder():
+    with Serve(rules=RULES, admin=True, start=False) as serve:
+        serve.args[serve.args.index("--table-dir") + 1] = "table"  # the service runs in serve.folder
+        serve.start()
+        assert f"admin at unix:{path_of(serve)}\n" in serve.log()
+        assert weir("pause", "--list", "--dir", serve.table) == (0, "nothing is paused\n", "")
 
 
 @pytest.mark.parametrize("admin, args, there", [

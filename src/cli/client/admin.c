@@ -61,7 +61,9 @@ static int find_address(const struct wr_cli_client_admin *options, char address[
 	rc = wr_table_paths_find(table->dir, table->name, false, &paths, error);
 	if (rc < 0)
 		return rc;
-	wr_table_paths_admin(&paths, path);
+	rc = wr_table_paths_admin(&paths, path, error);
+	if (rc < 0)
+		return rc;
 	snprintf(address, ADDRESS_BYTES, "unix:%s", path);
 	return 0;
 }

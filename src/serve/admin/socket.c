@@ -42,10 +42,10 @@ int wr_admin_socket_open(struct wr_service *service, struct weir_error *error)
 	    (settings->admin.count == 1 && strcmp(settings->admin.items[0], "off") == 0))
 		return 0;
 	rc = wr_table_paths_find(settings->table_dir, settings->table, false, &paths, &why);
-	if (rc == 0) {
-		wr_table_paths_admin(&paths, path);
+	if (rc == 0)
+		rc = wr_table_paths_admin(&paths, path, &why);
+	if (rc == 0)
 		rc = open_at(service, path, &why);
-	}
 	if (rc < 0)
 		wr_log(WR_LOG_INFO, "no admin socket: %s", why.text);
 	return 0;

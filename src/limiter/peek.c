@@ -78,6 +78,10 @@ static void fill_ban(const struct wr_scope *scope, const struct wr_ask_need *nee
 		last = wr_limiter_ban_last(table, need->need.key, true, now_s);
 		if (last.until_s > now_s)
 			counter->shadow_ban_until_ns = wr_limiter_override_end_ns(last.until_s);
+		/* The ban in force began before the rule was set to shadow mode. */
+		if (shadow && counter->banned_until_ns)
+			counter->ban_level =
+				wr_limiter_ban_last(table, need->need.key, false, now_s).level;
 	}
 	if (counter->banned_until_ns && wr_ban_read(table, need->need.key, now_s, &listed))
 		counter->ban_flags = listed.flags;

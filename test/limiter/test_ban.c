@@ -283,6 +283,36 @@ static void paused_rules(void **unused)
 	rig_close(&rig);
 }
 
+/* A ban that began before its rule was set to shadow mode keeps its level. A ban of the shadow mode
+ * has its own. */
+static void ban_before_shadow_mode(void **unused)
+{
+	static const char shadow_rules[] = "domain: d\n"
+					   "descriptors:\n"
+					   "- key: once\n"
+					   "  shadow_mode: true\n"
+					   "  rate_limit: {unit: hour, requests_per_unit: 0,\n"
+					   "    ban: {after: 1, for: 10m, grow: 2, max: 24h}}\n";
+	struct rig rig;
+
+	(void)unused;
+	open_rig(&rig);
+	refuse(&rig, "once=1", 1);
+	move(&rig, 10 * MINUTE_NS);
+	refuse(&rig, "once=1", 1);
+	assert_int_equal(counter_at(&rig, "once=1").ban_level, 2);
+	assert_int_equal(weir_engine_swap(rig.engine, rig_rules(shadow_rules), rig.now_ns), 0);
+	assert_int_equal(counter_at(&rig, "once=1").banned_until_ns, rig.now_ns + 20 * MINUTE_NS);
+	assert_int_equal(counter_at(&rig, "once=1").ban_flags, WEIR_BAN_AUTOMATIC);
+	assert_int_equal(counter_at(&rig, "once=1").ban_level, 2);
+	/* After the ban, the level is that of shadow bans. */
+	move(&rig, 20 * MINUTE_NS);
+	assert_int_equal(counter_at(&rig, "once=1").ban_level, 0);
+	assert_int_equal(rig_ask(&rig, "once=1"), WEIR_ADMIT);
+	assert_int_equal(counter_at(&rig, "once=1").ban_level, 1);
+	rig_close(&rig);
+}
+
 static int keep_candidate(void *context, const struct weir_candidate *candidate)
 {
 	*(struct weir_candidate *)context = *candidate;
@@ -740,6 +770,7 @@ int main(void)
 		cmocka_unit_test(released),
 		cmocka_unit_test(shadow_bans),
 		cmocka_unit_test(paused_rules),
+		cmocka_unit_test(ban_before_shadow_mode),
 		cmocka_unit_test(candidates_count_bans),
 		cmocka_unit_test(several_limits),
 		cmocka_unit_test(addresses_and_orders),

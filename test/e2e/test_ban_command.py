@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from weirtest import JSON, WEIR, fetch, patience, tokens
+from weirtest import JSON, WEIR, fetch, patience, tokens, wait_for
 from weirtest.openapi import check_answer
 from weirtest.scrape import Metrics
 from weirtest.serve import Serve
@@ -227,7 +227,24 @@ def test_release_of_a_key(serve):
     assert (counter["banned_until"], counter["ban_level"], counter["ban_refusals"], counter["ban_after"]) == (
         None, 0, 0, 3)
     assert call(serve, "/v1/bans/release", key("ip", "192.0.2.1")) == {"released": 0}
-    call(serve, "/v1/bans/release", key("nosuch", "1"), status=404)
+    problem = call(serve, "/v1/bans/release", key("nosuch", "1"), status=404)
+    assert problem["detail"] == (
+        "no limit applies to this descriptor; if its rule was removed, release by the rule's name in statistics, or by "
+        "the address (--rule or --address)")
+
+
+def test_release_after_the_rule_was_removed():
+    """The key of the counter is not known then, but the list of bans has the rule's name and the address."""
+    with Serve(rules=RULES, http=True, admin=True) as changed:
+        for address in ("192.0.2.1", "192.0.2.2"):
+            ban_by_rule(changed, address)
+        changed.rules.write_text("domain: api\ndescriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 5}}]\n")
+        call(changed, "/v1/reload", {}, status=202)
+        wait_for(lambda: call(changed, "/v1/rules")["generation"] == 2, "the new rules")
+        assert "release by the rule's name in statistics, or by the address" in weir_ban(
+            changed, "release", "api", "ip=192.0.2.1", exit_code=1)
+        assert weir_ban(changed, "release", "--address", "192.0.2.1") == "released 1 ban\n"
+        assert weir_ban(changed, "release", "--rule", RULE) == "released 1 ban\n"
 
 
 def test_release_by_address_clears_the_refusals(serve):

@@ -250,6 +250,11 @@ static int count_banned(void *context, const struct weir_counter *counter)
 	return 0;
 }
 
+/* Without the rule, the key of its counter is not known. */
+#define NO_RULE                                                                                    \
+	"; if its rule was removed, release by the rule's name in statistics, or by the address "  \
+	"(--rule or --address)"
+
 /* Ends the bans of a descriptor. */
 static void release_key(struct wr_serve_http_request *request, const struct ban_release *release)
 {
@@ -265,7 +270,7 @@ static void release_key(struct wr_serve_http_request *request, const struct ban_
 		rc = wr_serve_order_run(loop, &order, now_ns, &error);
 	if (rc < 0) {
 		wr_admin_reply_error(request, rc,
-				     rc == WEIR_ENOENT ? WR_ADMIN_NO_LIMIT : error.text);
+				     rc == WEIR_ENOENT ? WR_ADMIN_NO_LIMIT NO_RULE : error.text);
 		return;
 	}
 	wr_serve_order_whom(&release->target, whom, sizeof whom);

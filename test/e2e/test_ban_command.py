@@ -270,6 +270,14 @@ def test_release_by_rule_and_kind(serve):
     assert call(serve, "/v1/bans/release", {"kind": "operator"}) == {"released": 3, "unlisted": 0}
 
 
+def test_releases_are_logged(serve):
+    call(serve, "/v1/bans/release", {"rule": RULE, "kind": "automatic"})
+    call(serve, "/v1/bans/release", {"all": True})
+    changes = [change["what"] for change in call(serve, "/v1/changes")["changes"]]
+    assert changes[:2] == ["release all bans", f"release bans: rule={RULE} kind=automatic"]
+    serve.wait_logged(": release all bans\n")
+
+
 # ---- hostile requests and keys ----
 
 @pytest.mark.parametrize("target, body", [

@@ -126,6 +126,7 @@ def test_release_of_a_network(fleet):
     assert call(two, "/v1/bans/release", {"address": "198.51.100.0/24"}) == {"released": 2, "unlisted": 0}
     wait_released(one, "198.51.100.1", "198.51.100.2")
     assert "192.0.2.3" in listed(one)
+    one.wait_logged("redis: from another node: release bans: address=198.51.100.0/24: 2 bans")
 
 
 def test_many_bans_reach_the_other_node(fleet):

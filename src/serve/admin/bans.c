@@ -218,7 +218,7 @@ static void release_selected(struct wr_serve_http_request *request, struct ban_r
 	struct release_work *work = calloc(1, sizeof *work);
 	struct weir_error error = {.text = ""};
 	struct wr_order order = {.verb = WR_ORDER_RELEASE, .target = &release->target};
-	char whom[256];
+	char text[288];
 	int rc;
 
 	if (!work) {
@@ -239,8 +239,8 @@ static void release_selected(struct wr_serve_http_request *request, struct ban_r
 	work->which.rule.ptr = work->rule;
 	wr_serve_order_publish(request->server->loop, &order,
 			       wr_loop_now_ns(request->server->loop));
-	wr_serve_order_whom(&release->target, whom, sizeof whom);
-	wr_admin_log(request, 0, "release bans:%s", whom);
+	wr_serve_order_release_text(&release->target, text, sizeof text);
+	wr_admin_log(request, 0, "%s", text);
 	wr_admin_reply_later(request, "application/json", release_and_write, 0, work);
 }
 

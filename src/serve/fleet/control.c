@@ -80,25 +80,40 @@ void wr_serve_order_whom(const struct weir_target *target, char *text, size_t ca
 	text[wr_limiter_text_fits(&out) ? out.len : out.cap] = '\0';
 }
 
-/* An automatic ban is logged as in bans.c: at most WR_BAN_LOG_LINES in a minute, and its key only
- * with --keys text. */
-static void log_order(struct wr_loop *loop, const struct wr_order *order, uint64_t age_ns,
-		      int counters)
+void wr_serve_order_release_text(const struct weir_target *conditions, char *text, size_t cap)
 {
-	static const char *const verbs[] = {[WR_ORDER_RESET] = "reset",
-					    [WR_ORDER_GRANT] = "grant",
-					    [WR_ORDER_BAN] = "ban",
-					    [WR_ORDER_RELEASE] = "release bans"};
+	char which[256];
+
+	wr_assert(cap > 0);
+	if (conditions->count == 1 && wr_str_equal(conditions->entries[0].key, WR_STR("all"))) {
+		snprintf(text, cap, "release all bans");
+		return;
+	}
+	wr_serve_order_whom(conditions, which, sizeof which);
+	snprintf(text, cap, "release bans:%s", which);
+}
+
+/* An automatic ban is logged as in bans.c: at most WR_BAN_LOG_LINES in a minute, and its key only
+ * with --keys text. `count` is the number of counters, or of bans that a release has ended. */
+static void log_order(struct wr_loop *loop, const struct wr_order *order, uint64_t age_ns,
+		      int count)
+{
+	static const char *const verbs[] = {
+		[WR_ORDER_RESET] = "reset", [WR_ORDER_GRANT] = "grant", [WR_ORDER_BAN] = "ban"};
 	bool automatic = order->verb == WR_ORDER_BAN && order->flags & WR_BAN_AUTOMATIC;
-	bool late = age_ns >= WR_ORDER_RESET_LATE_NS;
-	char text[256] = "a key";
+	bool late = age_ns >= WR_ORDER_RESET_LATE_NS, is_release = order->verb == WR_ORDER_RELEASE;
+	char whom[256] = "a key", text[288];
 
 	if (automatic && !late && !wr_serve_bans_may_log(loop))
 		return;
 	if (!automatic || wr_settings_keys(wr_loop_settings(loop)) == WEIR_KEYS_TEXT)
-		wr_serve_order_whom(order->target, text, sizeof text);
-	wr_log(late ? WR_LOG_DEBUG : WR_LOG_INFO, "redis: from another node: %s %s: %d counters",
-	       verbs[order->verb], text, counters);
+		wr_serve_order_whom(order->target, whom, sizeof whom);
+	if (is_release)
+		wr_serve_order_release_text(order->target, text, sizeof text);
+	else
+		snprintf(text, sizeof text, "%s %s", verbs[order->verb], whom);
+	wr_log(late ? WR_LOG_DEBUG : WR_LOG_INFO, "redis: from another node: %s: %d %s%s", text,
+	       count, is_release ? "ban" : "counter", count == 1 ? "" : "s");
 }
 
 bool wr_serve_order_receive(struct wr_loop *loop, const void *bytes, size_t len, uint64_t age_ns,

@@ -205,6 +205,10 @@ void wr_serve_order_publish(struct wr_loop *loop, const struct wr_order *order, 
  * `cap` bytes. */
 void wr_serve_order_whom(const struct weir_target *target, char *text, size_t cap);
 
+/* Writes the conditions of a WR_ORDER_RELEASE as text for logs: "release all bans", or "release bans:
+ * rule=api/ip/1m kind=automatic". The text is truncated to `cap` bytes. */
+void wr_serve_order_release_text(const struct weir_target *conditions, char *text, size_t cap);
+
 /* Carries out an order that was received from Redis. If `own` is true, the order is one of this
  * node, which has already carried it out. This node carries the order out again, because an older
  * order of another node can have arrived in between, and all nodes must carry out orders in the

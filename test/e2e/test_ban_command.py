@@ -278,6 +278,27 @@ def test_releases_are_logged(serve):
     serve.wait_logged(": release all bans\n")
 
 
+@pytest.mark.parametrize("how", ["hidden", "hashed"])
+def test_hidden_keys(how):
+    """Without the keys of automatic bans, their addresses are not shown either, except those in the shield."""
+    rules = RULES.replace("grow: 2}}", "grow: 2}}\n  - key: remote_address\n    rate_limit: {unit: year, requests_per_unit: "
+                          "0, ban: {after: 1, for: 10m, shield: true}}")
+    with Serve(rules=rules, http=True, admin=True, args=["--keys", how]) as hiding:
+        ban_by_rule(hiding, "203.0.113.10")
+        ask(hiding, "remote_address", "203.0.113.11")
+        call(hiding, "/v1/bans", key("ip", "203.0.113.12", **{"for": "1h"}))
+        bans = call(hiding, "/v1/bans")["bans"]
+        assert sorted((b["automatic"], b["shield"], b["key"], b["address"]) for b in bans) == [
+            (False, False, "api|ip=203.0.113.12", "203.0.113.12"), (True, False, None, None),
+            (True, True, None, "203.0.113.11")]
+        assert "203.0.113.10" not in weir_ban(hiding, "list")
+        overrides = call(hiding, "/v1/overrides")["overrides"]
+        assert sorted(o["key"] or "" for o in overrides) == ["", "", "api|ip=203.0.113.12"]
+        assert weir_ban(hiding, "release", "--address", "203.0.113.10") == "released 1 ban\n"
+        assert ask(hiding, "ip", "203.0.113.10", times=2) == [False, False]  # the rule refuses it, not a ban
+        assert call(hiding, "/v1/bans")["matched"] == 2
+
+
 # ---- hostile requests and keys ----
 
 @pytest.mark.parametrize("target, body", [

@@ -107,7 +107,8 @@ def test_hidden_keys_are_not_logged(clock):
         for serve in (one, two):
             serve.wait_logged(f"rule {RULE} banned a key until ")
             assert "192.0.2.7" not in serve.log()
-            assert [(b["key"], b["automatic"]) for b in call(serve, "/v1/bans")["bans"]] == [(None, True)] * 2
+            assert [(b["key"], b["address"], b["automatic"]) for b in call(serve, "/v1/bans")["bans"]] == [
+                (None, None, True)] * 2
 
 
 def test_release_on_the_other_node(fleet):

@@ -57,7 +57,8 @@ export function bans(context) {
   function show(page) {
     const seen = new Set();
     page.bans.forEach((b, i) => {
-      const id = JSON.stringify([b.key, b.address, b.rule, b.since, b.until, b.shadow]);
+      let id = JSON.stringify([b.key, b.address, b.rule, b.since, b.until, b.shadow]);
+      while (seen.has(id)) id += " "; // bans of one rule whose keys and addresses are not shown
       seen.add(id);
       if (!rows.has(id)) rows.set(id, row(b));
       if (body.children[i] !== rows.get(id)) body.insertBefore(rows.get(id), body.children[i] ?? null);

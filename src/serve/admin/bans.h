@@ -21,7 +21,9 @@ struct wr_admin_bans_query {
 	uint32_t after_s;
 	uint64_t after_tag;
 	uint32_t count;
-	bool hidden; /* --keys hides the keys of clients, so the keys of automatic bans are left out */
+	/* --keys hides the keys of clients: the keys of automatic bans are left out, and so are their
+	 * addresses, except those of bans with `shield`. */
+	bool hidden;
 };
 
 /* Reads the member "next" of an earlier page. Returns false if the text has another form. */

@@ -89,11 +89,10 @@ static int name_rules(void *context, const struct weir_stat *stat)
 /* ---- writing ---- */
 
 static void write_key(struct wr_json_out *json, const struct weir_table *table,
-		      const struct listed_ban *item, bool hidden)
+		      const struct wr_ban *ban, bool hidden)
 {
 	struct wr_table_text_note text = {0};
-	bool noted = !(hidden && item->ban.flags & WR_BAN_AUTOMATIC) &&
-		     wr_note_read(table, item->ban.key, &text);
+	bool noted = !hidden && wr_note_read(table, ban->key, &text);
 
 	/* A long key is cut, perhaps in the middle of a character. wr_json_member_bytes() accepts
 	 * any bytes. */
@@ -103,22 +102,24 @@ static void write_key(struct wr_json_out *json, const struct weir_table *table,
 		wr_json_member_null(json, "key");
 }
 
-static void write_address(struct wr_json_out *json, const struct wr_ban *ban)
+static void write_address(struct wr_json_out *json, const struct wr_ban *ban, bool hidden)
 {
 	char text[WR_ADDRESS_TEXT];
+	size_t len = hidden ? 0 : wr_ban_address_text(ban, text);
 
-	wr_json_member_string_or_null(json, "address",
-				      (struct weir_str){text, wr_ban_address_text(ban, text)});
+	wr_json_member_string_or_null(json, "address", (struct weir_str){text, len});
 }
 
 static void write_ban(struct wr_json_out *json, const struct weir_table *table,
-		      const struct listed_ban *item, bool hidden)
+		      const struct listed_ban *item, bool keys_hidden)
 {
 	const struct wr_ban *ban = &item->ban;
+	bool hidden = keys_hidden && ban->flags & WR_BAN_AUTOMATIC;
 
 	wr_json_object(json);
-	write_key(json, table, item, hidden);
-	write_address(json, ban);
+	write_key(json, table, ban, hidden);
+	/* The kernel's sets show the addresses of bans with `shield` anyway. */
+	write_address(json, ban, hidden && !(ban->flags & WR_BAN_SHIELD));
 	wr_json_member_string_or_null(json, "rule", (struct weir_str){item->rule, item->rule_len});
 	wr_json_member_uint(json, "since", ban->since_s);
 	wr_admin_json_time(json, "until", wr_limiter_override_end_ns(ban->until_s));

@@ -11,6 +11,7 @@
 #include "limiter/ban.h"
 #include "serve/admin/admin.h"
 #include "serve/fleet/redis.h"
+#include "serve/open.h"
 #include "serve/service.h"
 #include "wire/check/json.h"
 
@@ -288,14 +289,28 @@ void wr_admin_key_changes(struct wr_serve_http_request *request)
 
 /* ---- overrides ---- */
 
+struct override_list {
+	struct wr_json_out *json;
+	bool hidden; /* --keys hides the keys of clients */
+};
+
+/* Returns whether a rule has set the ban, or may have set it: a ban that is not in the list of bans
+ * has no start, and it is not known who has set it. */
+static bool may_be_automatic(const struct weir_override *override)
+{
+	return override->banned_until_ns &&
+	       (override->ban_flags & WEIR_BAN_AUTOMATIC || override->since_ns == 0);
+}
+
 static int write_override(void *context, const struct weir_override *override)
 {
-	struct wr_json_out *json = context;
+	const struct override_list *list = context;
+	struct wr_json_out *json = list->json;
 
 	wr_json_object(json);
 	/* A long key is cut, perhaps in the middle of a character, so it can be invalid UTF-8.
 	 * wr_json_member_bytes() accepts any bytes. */
-	if (override->key.len)
+	if (override->key.len && !(list->hidden && may_be_automatic(override)))
 		wr_json_member_bytes(json, "key", override->key);
 	else
 		wr_json_member_null(json, "key");
@@ -310,10 +325,13 @@ static int write_override(void *context, const struct weir_override *override)
 
 static int write_overrides(struct wr_json_out *json, const struct wr_admin_work *work)
 {
+	struct override_list list = {json,
+				     wr_settings_keys(&work->service->settings) != WEIR_KEYS_TEXT};
+
 	wr_json_object(json);
 	wr_json_key(json, "overrides");
 	wr_json_array(json);
-	weir_control_overrides(work->core->engine, work->now_ns, write_override, json);
+	weir_control_overrides(work->core->engine, work->now_ns, write_override, &list);
 	wr_json_end_array(json);
 	wr_json_end_object(json);
 	wr_buf_add_char(json->buf, '\n');

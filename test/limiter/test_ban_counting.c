@@ -8,6 +8,9 @@
 /* Called before the second call of wr_store_take from now on, if not NULL: before the refusal is
  * counted, and after the request was decided. */
 static void (*interruption)(void);
+/* Called before the next call of wr_ban_write, if not NULL: after the override of the ban was
+ * written, and before its entry in the list. */
+static void (*before_entry)(void);
 static unsigned takes;
 static struct rig rig;
 
@@ -28,6 +31,19 @@ void __wrap_wr_store_take(struct weir_table *table, const struct weir_limit *lim
 		act();
 	}
 	__real_wr_store_take(table, limit, key, cost, now_ns, decision);
+}
+
+bool __real_wr_ban_write(struct weir_table *, const struct wr_ban *, uint32_t);
+bool __wrap_wr_ban_write(struct weir_table *, const struct wr_ban *, uint32_t);
+
+bool __wrap_wr_ban_write(struct weir_table *table, const struct wr_ban *ban, uint32_t now_s)
+{
+	void (*act)(void) = before_entry;
+
+	before_entry = NULL;
+	if (act)
+		act();
+	return __real_wr_ban_write(table, ban, now_s);
 }
 // NOLINTEND(bugprone-reserved-identifier)
 
@@ -166,6 +182,46 @@ static void racing_release(void **unused)
 	assert_int_equal(counter_at(&rig, "short=1").banned_until_ns, 0);
 	refuse(&rig, "short=1", 1);
 	assert_int_equal(counter_at(&rig, "short=1").ban_level, 1);
+	rig_close(&rig);
+}
+
+/* A release after the override of a ban was written, and before its entry in the list: the entry
+ * does not stay in the list, where nothing would remove it until its end. */
+static void release_before_the_entry(void **unused)
+{
+	struct wr_ban ban;
+
+	(void)unused;
+	open_with(yaml);
+	before_entry = release_key;
+	refuse(&rig, "short=1", 3);
+	assert_null(before_entry);
+	assert_int_equal(bans_of(&rig, "d/short/1h").started, 1);
+	assert_int_equal(counter_at(&rig, "short=1").banned_until_ns, 0);
+	assert_int_equal(listed_until(&rig, &ban), 0);
+	/* Without a release the entry stays. */
+	refuse(&rig, "short=2", 3);
+	assert_int_equal(listed_until(&rig, &ban), NOW_NS + 10 * SECOND_NS);
+	rig_close(&rig);
+}
+
+/* A table of 1 MiB that is full of other keys: the level of a key is evicted after these keys, until
+ * a day after the end of its ban. */
+static void level_outlives_the_ban(void **unused)
+{
+	char descriptor[24];
+
+	(void)unused;
+	open_with(yaml);
+	refuse(&rig, "short=1", 3);
+	move(&rig, 10 * SECOND_NS + DAY_NS - HOUR_NS);
+	for (unsigned i = 0; i < 50000; i++) {
+		snprintf(descriptor, sizeof descriptor, "a=%u", i);
+		assert_int_equal(rig_ask(&rig, descriptor), WEIR_ADMIT);
+	}
+	refuse(&rig, "short=1", 3);
+	assert_int_equal(counter_at(&rig, "short=1").banned_until_ns, rig.now_ns + 20 * SECOND_NS);
+	assert_int_equal(counter_at(&rig, "short=1").ban_level, 2);
 	rig_close(&rig);
 }
 
@@ -405,6 +461,8 @@ int main(void)
 		cmocka_unit_test(count_of_a_paused_rule),
 		cmocka_unit_test(racing_refusals),
 		cmocka_unit_test(racing_release),
+		cmocka_unit_test(release_before_the_entry),
+		cmocka_unit_test(level_outlives_the_ban),
 		cmocka_unit_test(deliveries_do_not_count),
 		cmocka_unit_test(looks_do_not_count),
 		cmocka_unit_test(repeated_readings_count_once),

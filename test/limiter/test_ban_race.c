@@ -157,11 +157,45 @@ static void kept_over_restart_and_resize(void **unused)
 	table_drop(table);
 }
 
+static int check_second_ban(void *context, const struct wr_ban *ban)
+{
+	assert_int_equal(ban->level, 2);
+	++*(unsigned *)context;
+	return 0;
+}
+
+/* A resize between the end of a ban and a day later keeps the level of the key. */
+static void level_kept_over_resize(void **unused)
+{
+	struct weir_table *table = table_open("level", MIB, 0);
+	struct weir_opts opts = opts_of("level", 4 * MIB, 0);
+	struct weir_engine *engine = engine_on(table);
+	uint64_t later_ns = START_NS + 23 * HOUR_NS;
+	unsigned listed = 0;
+
+	(void)unused;
+	for (unsigned i = 0; i < 7; i++)
+		assert_int_equal(decide(engine, 1, START_NS + 1), 0);
+	assert_int_equal(decide(engine, 1, START_NS + 2), 1);
+	weir_engine_free(engine);
+	weir_close(table);
+	assert_int_equal(weir_resize(&opts, later_ns, NULL), 0);
+	table = table_open("level", MIB, 0);
+	engine = engine_on(table);
+	for (unsigned i = 0; i < 7; i++)
+		assert_int_equal(decide(engine, 1, later_ns + 1), 0);
+	wr_bans_each(table, (uint32_t)(later_ns / SECOND_NS), check_second_ban, &listed);
+	assert_int_equal(listed, 1);
+	weir_engine_free(engine);
+	table_drop(table);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_ban_per_key),
 		cmocka_unit_test(kept_over_restart_and_resize),
+		cmocka_unit_test(level_kept_over_resize),
 	};
 
 	return cmocka_run_group_tests(tests, folder_make, folder_drop);

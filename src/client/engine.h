@@ -109,6 +109,9 @@ struct wr_fetch_job {
 	CURL *easy;
 	struct curl_slist *lines;
 	char curl_error[CURL_ERROR_SIZE];
+	bool sent;             /* the request was sent, or a part of it */
+	bool kept;             /* it was sent on a connection of an earlier request */
+	bool stale;            /* that connection ended without a response */
 	int aborted;           /* the error with which a callback ended the transfer; 0: none */
 	bool in_body;          /* the body has begun: further fields are trailers */
 	bool holds;            /* the body is kept until it is known whether it is final */

@@ -71,16 +71,13 @@ void wr_fetch_told(const struct wr_fetch_job *job, struct weir_ratelimit *told)
 /* Reads what libcurl and the callbacks know, and ends the transfer. */
 static void read_attempt(struct wr_fetch_job *job, CURLcode result, struct ended *ended)
 {
-	curl_off_t sent_us = 0;
-
 	*ended = (struct ended){.result = result,
 				.told = {.size = sizeof ended->told},
 				.now_ns = wr_clock_mono_ns()};
-	curl_easy_getinfo(job->easy, CURLINFO_PRETRANSFER_TIME_T, &sent_us);
 	if (job->cut && !job->aborted) /* the rest of the body was not wanted */
 		ended->result = CURLE_OK;
 	ended->code = job->aborted ? job->aborted : code_of(ended->result);
-	if (ended->result == CURLE_UNSUPPORTED_PROTOCOL && sent_us > 0 && !job->aborted) {
+	if (ended->result == CURLE_UNSUPPORTED_PROTOCOL && job->sent && !job->aborted) {
 		/* libcurl takes a response without a status line for HTTP/0.9. */
 		ended->code = WEIR_ETRANSFER;
 		job->wrong = "the response is not HTTP";
@@ -90,16 +87,16 @@ static void read_attempt(struct wr_fetch_job *job, CURLcode result, struct ended
 		ended->code = wr_fetch_body_begin(job);
 	if (ended->code == 0 && !wr_fetch_part_complete(job))
 		ended->code = WEIR_ETRANSFER;
-	ended->unsent = ended->code != 0 && sent_us == 0;
+	ended->unsent = ended->code != 0 && !job->sent;
 	ended->status = job->response->shown.status;
 	if (job->in_body && ended->status)
 		wr_fetch_told(job, &ended->told);
 	wr_fetch_transfer_end(job);
 }
 
-static enum wr_polite_outcome outcome_of(const struct ended *ended)
+static enum wr_polite_outcome outcome_of(const struct wr_fetch_job *job, const struct ended *ended)
 {
-	if (ended->code == WEIR_ECALLBACK || ended->code == WEIR_ETOOLARGE ||
+	if (job->stale || ended->code == WEIR_ECALLBACK || ended->code == WEIR_ETOOLARGE ||
 	    ended->code == WEIR_EMEMORY)
 		return WR_POLITE_UNKNOWN;
 	return wr_polite_outcome(ended->code != 0, (int)ended->status, ended->told.wait_ns);
@@ -119,7 +116,7 @@ static void report(struct wr_fetch_job *job, const struct ended *ended)
 	bool refused = ended->code == 0 && (ended->told.refused || ended->status == 503);
 
 	job->host->known = true;
-	wr_polite_breaker_report(&job->host->breaker, outcome_of(ended), ended->now_ns,
+	wr_polite_breaker_report(&job->host->breaker, outcome_of(job, ended), ended->now_ns,
 				 wr_fetch_random(client));
 	if (refused) {
 		job->response->shown.refusals++;

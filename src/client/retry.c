@@ -44,9 +44,9 @@ static bool is_idempotent(struct weir_str method)
 	return false;
 }
 
-static bool may_run_again(const struct wr_retry_attempt *attempt)
+bool wr_retry_may_repeat(struct weir_str method, bool idempotency_key)
 {
-	return attempt->unsent || attempt->idempotency_key || is_idempotent(attempt->method);
+	return idempotency_key || is_idempotent(method);
 }
 
 /* Returns the random wait after attempt `number`: full jitter. */
@@ -70,7 +70,7 @@ enum wr_retry_verdict wr_retry_decide(const struct wr_retry_settings *settings,
 
 	if (!may_succeed_later(attempt))
 		return WR_RETRY_NOT_FAILED;
-	if (!may_run_again(attempt))
+	if (!attempt->unsent && !wr_retry_may_repeat(attempt->method, attempt->idempotency_key))
 		return WR_RETRY_METHOD;
 	if (attempt->number >= most)
 		return WR_RETRY_ATTEMPTS_USED;

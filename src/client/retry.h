@@ -1,7 +1,8 @@
 /* Decides whether a failed attempt is repeated, and when.
  *
  *   attempts   at most `attempts_max` per request
- *   methods    GET, HEAD, PUT, DELETE, OPTIONS and TRACE, and any method with an Idempotency-Key
+ *   methods    GET, HEAD, PUT, DELETE, OPTIONS and TRACE, and any method with an Idempotency-Key, or
+ *              if no byte of the request was sent
  *   reasons    429, 502, 503, 504, a refusal in a 403, and failures of the connection
  *   time       a wait chosen at random between 0 and base · 2^(attempt − 1), at most `pause_max`;
  *              added to the wait that the server told, so never sooner than told
@@ -62,6 +63,9 @@ void wr_retry_budget_init(struct wr_retry_budget *budget);
 
 /* Called once per request (not per attempt). Adds a tenth of a retry. */
 void wr_retry_earn(struct wr_retry_budget *budget);
+
+/* Returns whether a request with the method may reach the server twice. */
+bool wr_retry_may_repeat(struct weir_str method, bool idempotency_key);
 
 /* Decides. With WR_RETRY_YES, *at_ns is the earliest time of the next attempt, and the budget has
  * paid for it. The attempt also needs a time of wr_pace_reserve, and a pass of the breaker. */

@@ -82,6 +82,45 @@ static bool make_lines(struct wr_fetch_job *job)
 	return suppress(job, "Expect") && add_conditions(job) && add_range(job);
 }
 
+/* ---- the connection ---- */
+
+/* Called when a connection is ready and the request is about to be sent. If a kept connection ends
+ * without a byte of the response, libcurl would send the request again at once, although the server
+ * may have handled it. The second call prevents that: the attempt fails, and method, pace and budget
+ * decide about another one. On a new connection, libcurl sends a request again only if the server has
+ * said that it did not handle it, as with REFUSED_STREAM of HTTP/2. */
+static int on_send(void *context, char *remote, char *local, int remote_port, int local_port)
+{
+	struct wr_fetch_job *job = context;
+	long connects = 0;
+
+	(void)remote, (void)local, (void)remote_port, (void)local_port;
+	if (job->sent && job->kept) {
+		job->stale = true;
+		job->aborted = WEIR_ETRANSFER;
+		job->wrong = "the server closed a kept connection without a response";
+		return CURL_PREREQFUNC_ABORT;
+	}
+	curl_easy_getinfo(job->easy, CURLINFO_NUM_CONNECTS, &connects);
+	job->sent = true;
+	job->kept = connects == 0;
+	return CURL_PREREQFUNC_OK;
+}
+
+/* If a kept connection ends without a response, a request that must not reach the server twice cannot
+ * be repeated. So such a request gets a new connection. So does the attempt after a kept connection
+ * has ended: others to the host may have ended too. */
+static void set_connection(struct wr_fetch_job *job)
+{
+	bool has_key = job->has_key || job->key[0];
+	bool fresh = job->stale || !wr_retry_may_repeat(wr_str(job->method), has_key);
+
+	job->sent = job->kept = job->stale = false;
+	curl_easy_setopt(job->easy, CURLOPT_FRESH_CONNECT, (long)fresh);
+	curl_easy_setopt(job->easy, CURLOPT_PREREQFUNCTION, on_send);
+	curl_easy_setopt(job->easy, CURLOPT_PREREQDATA, job);
+}
+
 /* ---- the response ---- */
 
 /* Ends the transfer with an error of our own. */
@@ -284,6 +323,7 @@ static void set_options(struct wr_fetch_job *job, uint64_t now_ns)
 	set_method(job);
 	set_encoding(job);
 	set_limits(job, now_ns);
+	set_connection(job);
 	curl_easy_setopt(easy, CURLOPT_URL, job->url);
 	curl_easy_setopt(easy, CURLOPT_HTTPHEADER, job->lines);
 	curl_easy_setopt(easy, CURLOPT_USERAGENT, opts->user_agent);

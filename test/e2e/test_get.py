@@ -310,6 +310,37 @@ def test_the_callers_key_is_kept(server):
     assert [s.fields["idempotency-key"] for s in server.seen()] == ["mine", "mine"]
 
 
+def listed(server, tmp_path, *paths):
+    """Writes a list of URLs, and returns the options that load it into a folder one after the other."""
+    urls = tmp_path / "urls"
+    urls.write_text("".join(server.url(path) + "\n" for path in paths))
+    return "--from", urls, "--out", tmp_path / "out", "--concurrency", "1"
+
+
+@pytest.mark.parametrize("words, sent", [
+    (["--method", "PATCH"], 1), (["--method", "POST"], 1), (["--retry-all"], 3), (["--method", "PUT"], 3),
+])
+def test_a_connection_that_ends_without_a_response(server, tmp_path, words, sent):
+    """The server may have handled the request. Only a request that may run twice is sent again, as an attempt."""
+    server.on("/a", Answer(body=b"ok"))
+    server.on("/b", Answer(raw=b""))
+    done = run(*listed(server, tmp_path, "/a", "/b"), "--data", "x", "--attempts", "3", *words)
+    assert done.returncode == 56
+    assert len(server.seen("/b")) == sent
+    assert b"weir get: %d requests, %d retr" % (1 + sent, sent - 1) in done.stderr
+
+
+def test_a_kept_connection_that_ends_takes_an_attempt(server, tmp_path):
+    server.on("/a", Answer(body=b"ok"))
+    server.on("/b", Answer(raw=b""), Answer(body=b"ok"))
+    done = run(*listed(server, tmp_path, "/a", "/b"), "--attempts", "1", "--overwrite")
+    assert done.returncode == 56 and b"the server closed a kept connection without a response" in done.stderr
+    assert len(server.seen("/b")) == 1
+    server.on("/b", Answer(raw=b""), Answer(body=b"ok"))
+    done = run(*listed(server, tmp_path, "/a", "/b"), "--attempts", "2", "--overwrite")
+    assert done.returncode == 0 and b"weir get: 3 requests, 1 retry" in done.stderr
+
+
 def test_a_broken_body_is_continued(server):
     body = bytes(range(256)) * 100
 

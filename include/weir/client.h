@@ -148,8 +148,8 @@ enum weir_request_flags {
 	WEIR_REQUEST_NO_CACHE = 1,     /* the cache is neither asked nor changed */
 	WEIR_REQUEST_NO_REDIRECTS = 2, /* a redirect is returned as a response */
 	/* A retry after a failure in the middle of the body of a GET asks for the rest of the body
-	 * with Range and If-Range, if the response has a strong ETag or a Last-Modified. Needs on_body.
-	 * The body is not compressed. Without effect if the request has a Range field. */
+	 * with Range and If-Range, if the response has a validator (weir_response_validator). Needs
+	 * on_body. The body is not compressed. Without effect if the request has a Range field. */
 	WEIR_REQUEST_CONTINUE = 4,
 	/* The request may be retried whatever its method is. If it has no Idempotency-Key, the
 	 * client adds a random one. */
@@ -177,7 +177,7 @@ struct weir_request {
 	void *context;        /* for on_body, events and response->context */
 	uint64_t deadline_ns; /* replaces opts.deadline_ns; 0: no replacement */
 	/* With WEIR_REQUEST_CONTINUE: the caller already has the first `offset` bytes of the body, of a
-	 * response with the ETag or the Last-Modified `validator`. If the server still has that
+	 * response for which weir_response_validator returned `validator`. If the server still has that
 	 * body, the response has the status 206 and on_body begins at `offset`, otherwise at 0. If
 	 * the body has no more bytes, the response has the status 416. */
 	uint64_t offset;
@@ -258,6 +258,11 @@ WEIR_API void weir_client_cancel(struct weir_client *client);
 /* Returns the value of a header field of the response, or NULL. If several fields have the name,
  * returns the first one. The case of ASCII letters does not matter. */
 WEIR_API const char *weir_response_header(const struct weir_response *response, const char *name);
+
+/* Returns the value with which a later request can continue the body of this response: its strong ETag,
+ * or, without an ETag, its Last-Modified if that is at least a second before its Date. Returns NULL if
+ * it has neither: then the body could have changed without a trace. */
+WEIR_API const char *weir_response_validator(const struct weir_response *response);
 
 /* Frees a response. `response` may be NULL. */
 WEIR_API void weir_response_free(struct weir_response *response);

@@ -222,9 +222,7 @@ static int open_partial(struct get_item *item)
  * continued later. */
 static int write_validator(const struct get_item *item, const struct weir_response *response)
 {
-	const char *etag = weir_response_header(response, "etag");
-	const char *validator =
-		etag && etag[0] == '"' ? etag : weir_response_header(response, "last-modified");
+	const char *validator = weir_response_validator(response);
 	char name[GET_NAME_MAX + 2], text[VALIDATOR_MAX + 2];
 	int fd, rc;
 

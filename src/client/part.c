@@ -1,14 +1,36 @@
 /* Responses that are not the whole body: a 206 that continues the body of an earlier attempt, and a 304. */
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "client/engine.h"
+#include "client/moment.h"
+
+/* Returns whether the body cannot have changed after its Last-Modified without another Last-Modified.
+ * A body that is as new as its response may change again within the same second (RFC 9110, section
+ * 8.8.2.2). */
+static bool is_strong_date(const char *modified, const char *date)
+{
+	uint64_t now_ns = wr_clock_wall_ns(), modified_ns, date_ns;
+
+	return modified && date && wr_moment_date(wr_str(modified), now_ns, &modified_ns) &&
+	       wr_moment_date(wr_str(date), now_ns, &date_ns) && date_ns > modified_ns &&
+	       date_ns - modified_ns >= WR_SECOND_NS;
+}
+
+const char *weir_response_validator(const struct weir_response *response)
+{
+	const char *etag = weir_response_header(response, "etag");
+	const char *modified = weir_response_header(response, "last-modified");
+
+	if (etag)
+		return etag[0] == '"' ? etag : NULL;
+	return is_strong_date(modified, weir_response_header(response, "date")) ? modified : NULL;
+}
 
 void wr_fetch_part_keep(struct wr_fetch_job *job)
 {
-	const char *etag = weir_response_header(&job->response->shown, "etag");
-	const char *modified = weir_response_header(&job->response->shown, "last-modified");
-	const char *validator = etag && etag[0] == '"' ? etag : modified;
+	const char *validator = weir_response_validator(&job->response->shown);
 	curl_off_t length = 0;
 
 	free(job->validator);

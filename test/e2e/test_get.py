@@ -390,14 +390,17 @@ def test_a_part_that_nobody_asked_for_is_an_error(server, tmp_path):
     assert run(server.url("/a"), "-H", "Range: bytes=0-4", "--resume", "--out", tmp_path).returncode == 2
 
 
+MODIFIED = "Mon, 01 Jan 2024 00:00:00 GMT"
+DATED = {"Last-Modified": MODIFIED, "Date": "Mon, 01 Jan 2024 00:00:01 GMT"}
+
+
 @pytest.mark.parametrize("first, part", [
     ({"ETag": '"a"'}, {"ETag": '"b"', "Content-Range": "bytes 5-9/10"}),
     ({"ETag": '"a"'}, {"Content-Range": "bytes 5-9/10"}),
     ({"ETag": '"a"'}, {"ETag": 'W/"a"', "Content-Range": "bytes 5-9/10"}),
     ({"ETag": '"a"'}, {"ETag": '"a"', "Content-Range": "bytes 5-9/11"}),
-    ({"Last-Modified": "Mon, 01 Jan 2024 00:00:00 GMT"},
-     {"Last-Modified": "Tue, 02 Jan 2024 00:00:00 GMT", "Content-Range": "bytes 5-9/10"}),
-    ({"Last-Modified": "Mon, 01 Jan 2024 00:00:00 GMT"}, {"Content-Range": "bytes 5-10/*"}),
+    (DATED, {"Last-Modified": "Tue, 02 Jan 2024 00:00:00 GMT", "Content-Range": "bytes 5-9/10"}),
+    (DATED, {"Content-Range": "bytes 5-10/*"}),
 ])
 def test_a_part_of_another_version_begins_again(server, tmp_path, first, part):
     """Bytes of two versions never come together in one file: the third request asks for the whole body."""
@@ -441,8 +444,7 @@ def test_a_part_of_the_same_version_is_continued(server, fields):
 
 
 def test_a_part_may_leave_out_last_modified(server):
-    modified = {"Last-Modified": "Mon, 01 Jan 2024 00:00:00 GMT"}
-    server.on("/a", Answer(200, modified, b"0123456789", cut=5), Answer(206, {"Content-Range": "bytes 5-9/10"}, b"56789"))
+    server.on("/a", Answer(200, DATED, b"0123456789", cut=5), Answer(206, {"Content-Range": "bytes 5-9/10"}, b"56789"))
     done = run(server.url("/a"))
     assert (done.returncode, done.stdout) == (0, b"0123456789"), done.stderr
 
@@ -469,6 +471,31 @@ def test_a_304_to_the_callers_condition_is_exit_22(server):
     server.on("/a", Answer(304, {"ETag": '"a"'}))
     done = run(server.url("/a"), "-H", 'If-None-Match: "a"')
     assert done.returncode == 22 and b"HTTP status 304" in done.stderr
+
+
+@pytest.mark.parametrize("fields", [
+    {"Last-Modified": MODIFIED, "Date": MODIFIED},
+    {"Last-Modified": MODIFIED},
+    {"Last-Modified": MODIFIED, "Date": "Sun, 31 Dec 2023 23:59:59 GMT"},
+    {"Last-Modified": MODIFIED, "Date": "tomorrow"},
+    {"Last-Modified": "2023", "Date": MODIFIED},
+    {**DATED, "ETag": 'W/"a"'},
+])
+def test_a_body_without_a_strong_validator_is_not_continued(server, tmp_path, fields):
+    """The body may have changed without another validator: neither a retry nor a later run asks for the rest."""
+    server.on("/a", Answer(200, fields, b"0123456789", cut=5), Answer(200, fields, b"abcdefghij", cut=5), Answer(body=b"ABCDEFGHIJ"))
+    assert run(server.url("/a"), "--out", tmp_path, "--attempts", "2").returncode == 56
+    assert run(server.url("/a"), "--out", tmp_path, "--resume").returncode == 0
+    assert (tmp_path / name_of(server.url("/a"))).read_bytes() == b"ABCDEFGHIJ"
+    assert [s.fields.get("if-range") for s in server.seen()] == [None, None, None]
+
+
+def test_a_last_modified_a_second_before_the_date_continues_a_body(server, tmp_path):
+    server.on("/a", Answer(200, DATED, b"0123456789", cut=5), Answer(206, {"Content-Range": "bytes 5-9/10"}, b"56789"))
+    assert run(server.url("/a"), "--out", tmp_path, "--attempts", "1").returncode == 56
+    assert run(server.url("/a"), "--out", tmp_path, "--resume").returncode == 0
+    assert (tmp_path / name_of(server.url("/a"))).read_bytes() == b"0123456789"
+    assert [s.fields.get("if-range") for s in server.seen()] == [None, MODIFIED]
 
 
 def test_a_validator_cannot_add_a_field(server, tmp_path):

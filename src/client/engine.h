@@ -240,6 +240,9 @@ int wr_fetch_part_begin(struct wr_fetch_job *job, bool asked);
 /* Returns whether the response, if it is a part of a body, has all bytes up to the end of the body. A
  * server may send a smaller part than was asked for. */
 bool wr_fetch_part_complete(const struct wr_fetch_job *job);
+/* Ends a part with more bytes than its Content-Range says. Returns WEIR_ETRANSFER; the next attempt
+ * begins the body again. */
+int wr_fetch_part_overrun(struct wr_fetch_job *job);
 /* Checks a 416 to a request for the rest of a body. Returns 0, or WEIR_ETRANSFER if the body that was
  * begun is longer or of another version; the next attempt begins it again then. */
 int wr_fetch_part_missing(struct wr_fetch_job *job);

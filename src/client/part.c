@@ -138,6 +138,11 @@ bool wr_fetch_part_complete(const struct wr_fetch_job *job)
 	       (!job->part_total || job->part_end == job->part_total);
 }
 
+int wr_fetch_part_overrun(struct wr_fetch_job *job)
+{
+	return begin_again(job, "the server sent more bytes than its Content-Range says");
+}
+
 int wr_fetch_part_missing(struct wr_fetch_job *job)
 {
 	const char *etag = weir_response_header(&job->response->shown, "etag");

@@ -242,7 +242,7 @@ static size_t on_bytes(char *bytes, size_t size, size_t count, void *context)
 	if (job->holds)
 		return hold(job, bytes, len);
 	if (job->part_end && len > job->part_end - job->delivered)
-		return abort_with(job, WEIR_ETRANSFER);
+		return abort_with(job, wr_fetch_part_overrun(job));
 	if (job->writer && !wr_fetch_writer_add(job->writer, bytes, len)) {
 		wr_fetch_writer_drop(job->writer);
 		job->writer = NULL;

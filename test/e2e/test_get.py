@@ -1,5 +1,6 @@
 """weir get: retries, waits, redirects, the cache, exit codes and the summary."""
 
+import dataclasses
 import email.utils
 import gzip
 import json
@@ -409,6 +410,19 @@ def test_a_part_of_another_version_begins_again(server, tmp_path, first, part):
     done = run(server.url("/a"), "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / name_of(server.url("/a"))).read_bytes() == b"abcdefghij"
+    assert [s.fields.get("range") for s in server.seen()] == [None, "bytes=5-", None]
+
+
+@pytest.mark.parametrize("words", [[], ["--resume"]])
+def test_a_part_longer_than_it_says_begins_again(server, tmp_path, words):
+    part = Answer(206, {"ETag": '"a"', "Content-Range": "bytes 5-9/10"}, b"56789EVIL")
+    whole = Answer(200, {"ETag": '"a"'}, b"0123456789")
+    server.on("/a", dataclasses.replace(whole, cut=5), part, whole)
+    if words:
+        assert run(server.url("/a"), "--out", tmp_path, "--attempts", "1").returncode == 56
+    done = run(server.url("/a"), "--out", tmp_path, "--attempts", "3", *words)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / name_of(server.url("/a"))).read_bytes() == b"0123456789"
     assert [s.fields.get("range") for s in server.seen()] == [None, "bytes=5-", None]
 
 

@@ -119,6 +119,7 @@ struct wr_fetch_job {
 	const char *wrong;     /* the fault of the response, as text; NULL: no fault was found */
 	bool wrong_again;      /* another attempt would get the same response */
 	bool cut;              /* more of the body arrived than is kept */
+	uint64_t length;       /* of the body; WR_FETCH_LENGTH_NONE: unknown */
 	uint64_t sent_wall_ns; /* when the attempt began */
 
 	/* The cache. */
@@ -246,6 +247,9 @@ int wr_fetch_part_overrun(struct wr_fetch_job *job);
 /* Checks a 416 to a request for the rest of a body. Returns 0, or WEIR_ETRANSFER if the body that was
  * begun is longer or of another version; the next attempt begins it again then. */
 int wr_fetch_part_missing(struct wr_fetch_job *job);
+/* Reads the length of the body from the header. Returns 0, or WEIR_ETRANSFER if its Content-Length is
+ * not valid; then there is no other attempt. */
+int wr_fetch_part_length(struct wr_fetch_job *job);
 /* Checks a 304. Returns 0, or WEIR_ETRANSFER if the request had no condition. */
 int wr_fetch_part_unchanged(struct wr_fetch_job *job);
 

@@ -71,6 +71,51 @@ bool wr_fetch_fields_list_has(struct weir_str block, struct weir_str name, struc
 	return false;
 }
 
+/* Reads digits. Returns false if the text is something else, or the number is larger than 2^63 - 1. */
+static bool read_digits(struct weir_str text, uint64_t *number)
+{
+	*number = 0;
+	for (size_t i = 0; i < text.len; i++) {
+		unsigned digit = (unsigned)(text.ptr[i] - '0');
+
+		if (digit > 9 || *number > ((uint64_t)INT64_MAX - digit) / 10)
+			return false;
+		*number = *number * 10 + digit;
+	}
+	return text.len > 0;
+}
+
+/* Reads the value of a Content-Length field, which can be a list of equal numbers such as "5, 5". */
+static bool read_length(struct weir_str value, uint64_t *length)
+{
+	uint64_t number;
+	size_t end;
+
+	do {
+		end = wr_str_find(value, ',');
+		if (!read_digits(wr_str_trim(wr_str_first(value, end)), &number) ||
+		    (*length != WR_FETCH_LENGTH_NONE && *length != number))
+			return false;
+		*length = number;
+		value = wr_str_from(value, end < value.len ? end + 1 : end);
+	} while (value.len);
+	return true;
+}
+
+bool wr_fetch_fields_length(struct weir_str block, uint64_t *length)
+{
+	struct weir_str name, value;
+
+	*length = WR_FETCH_LENGTH_NONE;
+	if (wr_fetch_fields_list_has(block, WR_STR("transfer-encoding"), WR_STR("chunked")))
+		return true;
+	while (wr_fetch_fields_next(&block, &name, &value))
+		if (wr_str_equal_nocase(name, WR_STR("content-length")) &&
+		    !read_length(value, length))
+			return false;
+	return true;
+}
+
 /* Fields that a 304 does not replace. */
 static bool is_kept(struct weir_str name)
 {

@@ -9,6 +9,7 @@
 
 #define WR_FETCH_FIELDS_MAX ((size_t)256 << 10) /* maximum length of a block */
 #define WR_FETCH_FIELD_COUNT 1024u              /* maximum number of fields of a block */
+#define WR_FETCH_LENGTH_NONE UINT64_MAX         /* the fields do not tell the length of the body */
 
 /* Sets *name and *value to the first field of *rest, and *rest to the fields after it. Returns false
  * if *rest is empty. The block is valid. */
@@ -27,6 +28,11 @@ bool wr_fetch_fields_get(struct weir_str block, struct weir_str name, struct wei
 /* Returns whether a comma-separated list of the field, in one or several fields, has the item. Case
  * does not matter. */
 bool wr_fetch_fields_list_has(struct weir_str block, struct weir_str name, struct weir_str item);
+
+/* Reads the length of the body from all Content-Length fields. A chunked body has none, whatever they
+ * say. Returns false if a value is not a number below 2^63, or if two values differ (RFC 9112, section
+ * 6.3). */
+bool wr_fetch_fields_length(struct weir_str block, uint64_t *length);
 
 /* Appends the fields of a stored response after the server has confirmed it with a 304: a field of
  * the 304 replaces all stored fields of its name. Fields that describe the body or the connection

@@ -1,4 +1,5 @@
-/* Responses that are not the whole body: a 206 that continues the body of an earlier attempt, and a 304. */
+/* How much of the body a response has: its length, a 206 that continues the body of an earlier attempt,
+ * and a 304. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -31,12 +32,10 @@ const char *weir_response_validator(const struct weir_response *response)
 void wr_fetch_part_keep(struct wr_fetch_job *job)
 {
 	const char *validator = weir_response_validator(&job->response->shown);
-	curl_off_t length = 0;
 
 	free(job->validator);
 	job->validator = validator ? strdup(validator) : NULL;
-	curl_easy_getinfo(job->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
-	job->total = length > 0 ? (uint64_t)length : 0;
+	job->total = job->length == WR_FETCH_LENGTH_NONE ? 0 : job->length;
 }
 
 /* Reads digits. Returns false if there are none, or if the number is 2^63 or more. */
@@ -110,6 +109,17 @@ static bool has_field(const struct wr_fetch_job *job, const char *name)
 	struct weir_str value;
 
 	return wr_fetch_fields_get(wr_buf_str(&job->request), wr_str(name), &value);
+}
+
+int wr_fetch_part_length(struct wr_fetch_job *job)
+{
+	unsigned status = job->response->shown.status;
+	bool has_body = status != 204 && status != 304 && strcmp(job->method, "HEAD") != 0;
+
+	/* libcurl takes a length of 2^63 or more for none, and the last of several lengths. */
+	if (wr_fetch_fields_length(wr_buf_str(&job->response->fields), &job->length) || !has_body)
+		return 0;
+	return refuse(job, "the response is not valid: its Content-Length is not one number");
 }
 
 int wr_fetch_part_begin(struct wr_fetch_job *job, bool asked)

@@ -190,14 +190,18 @@ int wr_fetch_body_begin(struct wr_fetch_job *job)
 	struct weir_response *shown = &job->response->shown;
 	bool asked = job->delivered && job->validator && job->flags & WEIR_REQUEST_CONTINUE;
 	long status = 0;
+	int rc;
 
 	curl_easy_getinfo(job->easy, CURLINFO_RESPONSE_CODE, &status);
 	shown->status = (uint32_t)status;
 	job->in_body = true;
+	rc = wr_fetch_part_length(job);
 	if ((job->decodes && wr_fetch_response_decoded(job->response) < 0) ||
 	    wr_fetch_response_list(job->response) < 0)
 		return WEIR_EMEMORY;
 	learn(job);
+	if (rc < 0)
+		return rc;
 	if ((status == 206 && wr_fetch_part_begin(job, asked) < 0) ||
 	    (status == 304 && wr_fetch_part_unchanged(job) < 0) ||
 	    (status == 416 && asked && wr_fetch_part_missing(job) < 0))

@@ -53,6 +53,38 @@ static void a_304_replaces_fields(void **state)
 	(void)state;
 }
 
+/* Returns the length that the fields tell, or -1 if they are not valid. */
+static int64_t length_of(struct weir_str block)
+{
+	uint64_t length;
+
+	if (!wr_fetch_fields_length(block, &length))
+		return -1;
+	return length == WR_FETCH_LENGTH_NONE ? -2 : (int64_t)length;
+}
+
+static void lengths_are_read(void **state)
+{
+	assert_int_equal(length_of(BLOCK("A\0b\0")), -2);
+	assert_int_equal(length_of(BLOCK("Content-Length\0005\0")), 5);
+	assert_int_equal(length_of(BLOCK("Content-Length\0000\0")), 0);
+	assert_int_equal(length_of(BLOCK("Content-Length\0005, 05\0content-length\0005\0")), 5);
+	assert_int_equal(length_of(BLOCK("Content-Length\0005\0Content-Length\0003\0")), -1);
+	assert_int_equal(length_of(BLOCK("Content-Length\0005, 3\0")), -1);
+	assert_int_equal(length_of(BLOCK("Content-Length\0005,\0")), 5);
+	assert_int_equal(length_of(BLOCK("Content-Length\000,5\0")), -1);
+	assert_int_equal(length_of(BLOCK("Content-Length\000-5\0")), -1);
+	assert_int_equal(length_of(BLOCK("Content-Length\0005x\0")), -1);
+	assert_int_equal(length_of(BLOCK("Content-Length\0\0")), -1);
+	assert_int_equal(length_of(BLOCK("Content-Length\0009223372036854775807\0")), INT64_MAX);
+	assert_int_equal(length_of(BLOCK("Content-Length\0009223372036854775808\0")), -1);
+	assert_int_equal(length_of(BLOCK("Content-Length\00099999999999999999999999999\0")), -1);
+	assert_int_equal(length_of(BLOCK("Content-Length\0003\0Transfer-Encoding\0gzip, "
+					 "Chunked\0Content-Length\0005\0")),
+			 -2);
+	(void)state;
+}
+
 static void names_and_values_are_checked(void **state)
 {
 	assert_true(wr_fetch_is_token(WR_STR("X-Name")));
@@ -213,6 +245,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(fields_are_read),
 		cmocka_unit_test(a_304_replaces_fields),
+		cmocka_unit_test(lengths_are_read),
 		cmocka_unit_test(names_and_values_are_checked),
 		cmocka_unit_test(directives_are_read),
 		cmocka_unit_test(what_can_be_stored),

@@ -481,6 +481,34 @@ def test_a_response_that_is_not_http_is_exit_56(server):
     assert len(server.seen()) == 1
 
 
+def with_lengths(*lengths, status=200, fields="", body="abcde"):
+    """Returns an answer with these Content-Length fields, after which the connection ends."""
+    fields = fields + "".join(f"Content-Length: {length}\r\n" for length in lengths)
+    return Answer(raw=f"HTTP/1.1 {status} Reason\r\n{fields}\r\n{body}".encode())
+
+
+@pytest.mark.parametrize("lengths", [
+    ["99999999999999999999999999"], ["9223372036854775808"], ["3", "5"], ["5", "3"], ["5, 3"], ["5x"],
+])
+def test_a_length_that_is_not_one_number_is_exit_56(server, tmp_path, lengths):
+    server.on("/a", with_lengths(*lengths))
+    done = run(server.url("/a"), "--out", tmp_path)
+    assert done.returncode == 56 and b"its Content-Length is not one number" in done.stderr
+    assert len(server.seen()) == 1 and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("words, answer, body", [
+    ([], with_lengths("5", "5"), b"abcde"),
+    ([], with_lengths("5, 5"), b"abcde"),
+    ([], with_lengths("5", "3", fields="Transfer-Encoding: chunked\r\n", body="4\r\nabcd\r\n0\r\n\r\n"), b"abcd"),
+    (["--method", "HEAD"], with_lengths("99999999999999999999999999", body=""), b""),
+])
+def test_a_length_that_is_told_twice_or_does_not_count(server, words, answer, body):
+    server.on("/a", answer)
+    done = run(server.url("/a"), *words)
+    assert (done.returncode, done.stdout) == (0, body), done.stderr
+
+
 def test_a_304_to_the_callers_condition_is_exit_22(server):
     server.on("/a", Answer(304, {"ETag": '"a"'}))
     done = run(server.url("/a"), "-H", 'If-None-Match: "a"')

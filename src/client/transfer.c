@@ -130,6 +130,16 @@ static size_t abort_with(struct wr_fetch_job *job, int code)
 	return 0;
 }
 
+/* Handles the empty line after the fields. The body may arrive much later. The client asks for no other
+ * protocol, so that a 101 is final, unlike the other statuses below 200. */
+static int end_head(struct wr_fetch_job *job)
+{
+	long status = 0;
+
+	curl_easy_getinfo(job->easy, CURLINFO_RESPONSE_CODE, &status);
+	return status < 200 && status != 101 ? 0 : wr_fetch_body_begin(job);
+}
+
 /* Reads a line of the response's header. A status line begins a new response: the fields of an
  * earlier 1xx response do not count. */
 static size_t on_line(char *bytes, size_t size, size_t count, void *context)
@@ -146,6 +156,11 @@ static size_t on_line(char *bytes, size_t size, size_t count, void *context)
 	if (wr_str_begins(line, WR_STR("HTTP/"))) {
 		wr_buf_clear(&job->response->fields);
 		return size * count;
+	}
+	if (line.len == 0) {
+		int rc = end_head(job);
+
+		return rc < 0 ? abort_with(job, rc) : size * count;
 	}
 	name = wr_str_first(line, colon);
 	if (colon == line.len)
@@ -174,8 +189,7 @@ static size_t hold(struct wr_fetch_job *job, const char *bytes, size_t len)
 	return job->cut ? 0 : len;
 }
 
-/* Tells the pace of the host about the limits, before the body has arrived: other requests to the host
- * may start now. */
+/* Tells the pace of the host about the limits. Other requests to the host may start now. */
 static void learn(struct wr_fetch_job *job)
 {
 	struct weir_ratelimit told;
@@ -239,10 +253,8 @@ static size_t on_bytes(char *bytes, size_t size, size_t count, void *context)
 {
 	struct wr_fetch_job *job = context;
 	size_t len = size * count;
-	int rc = job->in_body ? 0 : wr_fetch_body_begin(job);
+	int rc;
 
-	if (rc < 0)
-		return abort_with(job, rc);
 	if (job->holds)
 		return hold(job, bytes, len);
 	if (job->part_end && len > job->part_end - job->delivered)

@@ -8,6 +8,7 @@ import os
 import signal
 import ssl
 import subprocess
+import threading
 import time
 
 import pytest
@@ -111,7 +112,7 @@ def test_no_connection_is_exit_7_after_all_attempts():
 
 
 def test_a_server_that_stays_silent_is_exit_28(server):
-    never = __import__("threading").Event()
+    never = threading.Event()
     server.on("/a", Answer(hold=never))
     try:
         assert run("--attempts", "1", "--timeout", "1s", server.url("/a")).returncode == 28
@@ -264,6 +265,27 @@ def test_the_wait_of_one_url_holds_back_the_others(server, tmp_path):
     seen = server.seen()
     assert [s.path for s in seen][0] == "/first" and len(seen) == 6
     assert all(s.at - seen[0].at >= 1.0 for s in seen[1:])
+
+
+def test_a_told_wait_counts_before_the_body_arrives(server, tmp_path):
+    """The header of the refusal has arrived, its body has not. A transfer that ends meanwhile is followed by none."""
+    header, body, other = threading.Event(), threading.Event(), threading.Event()
+    refusal = Answer(429, {"Retry-After": "3"}, b"n", hold=header, pause=body)
+    server.on("/a", Answer(body=b"ok"))
+    server.on("/b", refusal, Answer(body=b"ok"))
+    server.on("/c", Answer(body=b"ok", hold=other))
+    server.on("/d", Answer(body=b"ok"))
+    urls = [server.url(path) for path in ("/a", "/b", "/c", "/d")]
+    with subprocess.Popen(command("--out", tmp_path, "--concurrency", "2", *urls), stderr=subprocess.DEVNULL) as client:
+        wait_for(lambda: server.seen("/b") and server.seen("/c"), "two requests at once")
+        header.set()
+        time.sleep(1)
+        other.set()
+        time.sleep(0.7)
+        early = server.seen("/d")
+        body.set()
+        assert client.wait(30) == 0
+    assert not early and server.seen("/d")[0].at - server.seen("/b")[0].at >= 3
 
 
 def test_a_wait_beyond_the_deadline_returns_the_refusal_at_once(server):

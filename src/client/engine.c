@@ -75,7 +75,7 @@ static void wait_until(struct wr_fetch_job *job, uint64_t at_ns, enum weir_wait_
 		snprintf(text, sizeof text, "%s: the wait of %.1f s (%s) would pass the deadline",
 			 job->host->text, (double)wait_ns / 1e9, wr_fetch_reason_text(reason));
 		wr_fetch_job_end(job,
-				 job->response->shown.status   ? 0
+				 job->responded                ? 0
 				 : reason == WEIR_WAIT_BREAKER ? WEIR_EBREAKER
 							       : WEIR_EDEADLINE,
 				 text);

@@ -104,6 +104,7 @@ struct wr_fetch_job {
 	struct wr_fetch_host *host;   /* NULL: no host yet */
 	bool has_slot;
 	uint32_t number; /* of the latest attempt to this URL */
+	bool responded;  /* the latest attempt has got a complete response */
 
 	/* The attempt that is running. */
 	CURL *easy;

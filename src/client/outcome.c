@@ -204,6 +204,7 @@ void wr_fetch_attempt_ended(struct wr_fetch_job *job, CURLcode result)
 	int rc = 0;
 
 	read_attempt(job, result, &ended);
+	job->responded = ended.code == 0;
 	report(job, &ended);
 	wr_fetch_job_leave(job);
 	if (ended.code == 0 && ended.status == 304 && job->has_entry) {

@@ -115,5 +115,6 @@ int wr_fetch_redirect(struct wr_fetch_job *job, struct weir_error *error)
 	shown->redirects++;
 	job->uses_cache = wr_fetch_job_can_cache(job);
 	wr_fetch_response_clear(job->response);
+	job->responded = false;
 	return 1;
 }

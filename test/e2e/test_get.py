@@ -296,6 +296,26 @@ def test_a_wait_beyond_the_deadline_returns_the_refusal_at_once(server):
     assert len(server.seen()) == 1
 
 
+def test_a_broken_body_is_no_response_after_a_wait_beyond_the_deadline(server, tmp_path):
+    """The wait of another URL ends the request between two attempts. Its last attempt got a part of the body only."""
+    refusal, broken = threading.Event(), threading.Event()
+    server.on("/a", Answer(body=b"ok"))
+    server.on("/b", Answer(200, {"ETag": '"v1"'}, b"0123456789", cut=5, hold=broken))
+    server.on("/c", Answer(429, {"Retry-After": "100"}, hold=refusal))
+    urls = [server.url(path) for path in ("/a", "/b", "/c")]
+    with subprocess.Popen(command("--json", "--out", tmp_path, "--concurrency", "2", "--deadline", "20s", *urls),
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as client:
+        wait_for(lambda: server.seen("/b") and server.seen("/c"), "two requests at once")
+        refusal.set()
+        time.sleep(0.5)
+        broken.set()
+        stdout, _ = client.communicate(timeout=30)
+    urls = {url["url"]: url for url in json.loads(stdout)["urls"]}
+    assert urls[server.url("/b")]["exit"] == 28
+    assert urls[server.url("/c")]["exit"] == 22
+    assert not (tmp_path / name_of(server.url("/b"))).exists()
+
+
 def test_attempts_are_bounded(server):
     server.on("/a", Answer(503))
     assert run("--attempts", "3", server.url("/a")).returncode == 22

@@ -171,7 +171,7 @@ struct weir_request {
 	 * begins the body: a retry after a failure may begin it again. `response` has the status and
 	 * the fields. For a response that is retried or redirected the function is not called. An empty
 	 * body is no call. The body of a refusal, and of an error that can be retried, is cut after
-	 * 1 MiB. Returns 0, or another number to end the request with WEIR_ECALLBACK. */
+	 * 1 MiB, or 5 seconds after its header. Returns 0, or another number to end the request with WEIR_ECALLBACK. */
 	int (*on_body)(void *context, const struct weir_response *response, uint64_t offset,
 		       const void *bytes, size_t len);
 	void *context;        /* for on_body, events and response->context */

@@ -167,6 +167,13 @@ static void start_ready(struct weir_client *client)
 		start(wr_container_of(first, struct wr_fetch_job, ready_link));
 }
 
+/* Ends reading a held body. Its status and its fields are the response. */
+static void cut_body(struct wr_fetch_job *job)
+{
+	job->cut = true;
+	wr_fetch_attempt_ended(job, CURLE_OK);
+}
+
 /* ---- the life of a job ---- */
 
 void wr_fetch_job_enter(struct wr_fetch_job *job)
@@ -284,6 +291,8 @@ static void run_due(struct weir_client *client, uint64_t now_ns)
 		wr_heap_remove(&client->due, node);
 		if (job->state == WR_FETCH_PAUSED)
 			wr_fetch_job_queue(job, true);
+		else if (job->state == WR_FETCH_RUNNING)
+			cut_body(job);
 		else
 			start(job);
 	}

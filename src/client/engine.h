@@ -7,7 +7,7 @@
  *
  *     queued    waits for one of the slots of its host, opts.per_host
  *     paced     has a slot, and waits until its host's pace and breaker let it start
- *     running   libcurl makes the transfer
+ *     running   libcurl makes the transfer; if the body is held, it is cut at a time
  *     paused    has no slot, and waits until its next attempt
  *
  * A job takes a slot before it reserves a time of the pace. So only a few jobs have reserved times
@@ -31,6 +31,7 @@
 #define WR_FETCH_MAGIC 0x77666574u
 #define WR_FETCH_URL_MAX ((size_t)64 << 10)
 #define WR_FETCH_HELD_MAX ((size_t)1 << 20) /* bytes kept of the body of a refusal */
+#define WR_FETCH_HELD_NS 5000000000ull      /* for how long such a body is read */
 #define WR_FETCH_STARTED_MAX 65536u         /* requests of weir_client_start at once */
 #define WR_FETCH_HOST_TEXT 300u             /* "https://" and a name of 255 bytes and a port */
 
@@ -99,7 +100,7 @@ struct wr_fetch_job {
 	char key[37]; /* Idempotency-Key that the client adds; "" if none */
 	bool has_key; /* the request has an Idempotency-Key of the caller */
 
-	uint64_t due_ns, deadline_ns;
+	uint64_t due_ns, deadline_ns; /* due_ns: the end of the wait, or of reading a held body */
 	enum weir_wait_reason reason; /* why the job waits */
 	struct wr_fetch_host *host;   /* NULL: no host yet */
 	bool has_slot;
@@ -119,7 +120,7 @@ struct wr_fetch_job {
 	bool decodes;          /* libcurl decompresses the body */
 	const char *wrong;     /* the fault of the response, as text; NULL: no fault was found */
 	bool wrong_again;      /* another attempt would get the same response */
-	bool cut;              /* more of the body arrived than is kept */
+	bool cut;              /* the rest of a held body is not read */
 	uint64_t length;       /* of the body; WR_FETCH_LENGTH_NONE: unknown */
 	uint64_t sent_wall_ns; /* when the attempt began */
 

@@ -175,6 +175,13 @@ static size_t on_line(char *bytes, size_t size, size_t count, void *context)
 	return size * count;
 }
 
+/* Bounds the time for a body that may not be wanted: a server could send it for hours. */
+static int hold_until(struct wr_fetch_job *job, uint64_t at_ns)
+{
+	job->due_ns = at_ns;
+	return wr_heap_add(&job->client->due, &job->due_node) ? 0 : WEIR_EMEMORY;
+}
+
 /* Keeps the body of a response that may be retried or redirected. */
 static size_t hold(struct wr_fetch_job *job, const char *bytes, size_t len)
 {
@@ -224,7 +231,7 @@ int wr_fetch_body_begin(struct wr_fetch_job *job)
 		     wr_fetch_is_redirect(job, (unsigned)status);
 	job->holds |= asked && status == 416;
 	if (job->holds)
-		return 0;
+		return hold_until(job, wr_clock_mono_ns() + WR_FETCH_HELD_NS);
 	if (!(asked && status == 206))
 		job->delivered = 0;
 	if (job->flags & WEIR_REQUEST_CONTINUE && job->delivered == 0)
@@ -393,6 +400,8 @@ void wr_fetch_transfer_end(struct wr_fetch_job *job)
 		curl_easy_cleanup(job->easy);
 		job->client->running--;
 	}
+	if (job->due_node.at)
+		wr_heap_remove(&job->client->due, &job->due_node);
 	job->easy = NULL;
 	curl_slist_free_all(job->lines);
 	job->lines = NULL;

@@ -296,6 +296,24 @@ def test_a_wait_beyond_the_deadline_returns_the_refusal_at_once(server):
     assert len(server.seen()) == 1
 
 
+@pytest.mark.parametrize("status, fields", [
+    (429, {}), (503, {}), (403, {}), (302, {"Location": "/b"}),
+])
+def test_the_body_of_a_refusal_is_read_for_5_seconds(server, status, fields):
+    """Half of the body arrives. The status counts, and what has arrived is the body."""
+    never = threading.Event()
+    server.on("/a", Answer(status, fields, b"12345678", pause=never))
+    server.on("/b", Answer(404, body=b"1234"))
+    begin = time.monotonic()
+    try:
+        done = run(server.url("/a"), "--attempts", "1", "--timeout", "9s", "--fail-with-body")
+    finally:
+        never.set()
+    assert (done.returncode, done.stdout) == (22, b"1234"), done.stderr
+    assert time.monotonic() - begin >= 5
+    assert b"HTTP status %d" % (404 if status == 302 else status) in done.stderr
+
+
 def test_a_broken_body_is_no_response_after_a_wait_beyond_the_deadline(server, tmp_path):
     """The wait of another URL ends the request between two attempts. Its last attempt got a part of the body only."""
     refusal, broken = threading.Event(), threading.Event()

@@ -221,6 +221,7 @@ static void fail(struct get *get, struct get_item *item, const struct weir_respo
 		code = GET_HTTP_ERROR;
 	} else if (response->code == WEIR_ECALLBACK) {
 		why = item->failed ? item->failed : strerror(item->failed_errno);
+		code = item->broken ? GET_RECEIVE : GET_WRITE;
 	}
 	end_item(get, item, response, GET_FAILED, code, why);
 }

@@ -122,6 +122,7 @@ struct get_item {
 	char *validator;             /* of the partial file */
 	int failed_errno;            /* writing failed */
 	const char *failed;          /* why the body could not be written, if failed_errno is 0 */
+	bool broken;                 /* it was not written because the connection broke */
 	bool with_errors;            /* the body of an error is written too */
 	bool restarted;              /* the request was sent again without the partial file */
 };

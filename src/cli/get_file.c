@@ -251,7 +251,8 @@ static int begin_body(struct get_item *item, const struct weir_response *respons
 /* Standard output cannot take bytes back. */
 static int write_output(struct get_item *item, uint64_t offset, const void *bytes, size_t len)
 {
-	if (offset != item->written)
+	item->broken = offset != item->written;
+	if (item->broken)
 		return fail(item, "the connection broke, and the server cannot continue the body; "
 				  "use --out DIR");
 	if (fwrite(bytes, 1, len, stdout) != len)

@@ -615,7 +615,7 @@ def test_a_broken_body_without_a_validator_begins_again(server, tmp_path):
     # Standard output cannot take the first bytes back.
     server.on("/a", Answer(body=b"x" * 5000, cut=1000), Answer(body=b"y" * 5000))
     done = run(server.url("/a"))
-    assert done.returncode == 23 and b"use --out DIR" in done.stderr
+    assert done.returncode == 56 and b"the connection broke, and the server cannot continue the body; use --out DIR" in done.stderr
 
 
 def test_the_own_rate_spreads_requests(server, tmp_path):

@@ -28,12 +28,12 @@
  *            client does not wait: it returns the refusal, or WEIR_EDEADLINE without a response.
  *            The first request to a host is sent alone, so that its response tells the limits.
  *   Retries  The client retries a refusal, a response with the status 502, 503 or 504, and a failed
- *            connection, if the method is idempotent or the request has an Idempotency-Key. The
- *            number of attempts is bounded, and so is the part of the requests to a host that are
- *            retries: each request adds a tenth of a retry to the budget of the host, which has ten
- *            retries at the start. A retry at a time that the server told needs no budget. A
- *            request that is not retried never reaches the server twice: it gets a connection of
- *            its own, because a kept connection may end without a response.
+ *            connection, if the method is idempotent, the request has an Idempotency-Key, or no
+ *            byte of it was sent. The number of attempts is bounded, and so is the part of the
+ *            requests to a host that are retries: each request adds a tenth of a retry to the budget
+ *            of the host, which has ten retries at the start. A retry at a time that the server told
+ *            needs no budget. A request that is not retried never reaches the server twice: it gets
+ *            a new connection, because a kept one may end without a response.
  *   Hosts    A host is a scheme, a name and a port. Pace, circuit breaker and the bound on
  *            concurrent transfers are per host. A redirect to another host waits for the pace of
  *            that host.

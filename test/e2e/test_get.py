@@ -104,8 +104,10 @@ def test_exit_codes_of_bad_input(words, code, text):
     assert text in done.stderr and b"secret@" not in done.stdout
 
 
-def test_no_connection_is_exit_7_after_all_attempts():
-    done = run("--attempts", "2", f"http://127.0.0.1:{free_port()}/")
+@pytest.mark.parametrize("words", [[], ["--data", "x"]])
+def test_no_connection_is_exit_7_after_all_attempts(words):
+    """A POST is retried too: nothing of it was sent."""
+    done = run("--attempts", "2", f"http://127.0.0.1:{free_port()}/", *words)
     assert done.returncode == 7
     assert b"not retried: all attempts are used" in done.stderr
     assert b"2 requests, 1 retry" in done.stderr

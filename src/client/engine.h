@@ -104,23 +104,23 @@ struct wr_fetch_job {
 	enum weir_wait_reason reason; /* why the job waits */
 	struct wr_fetch_host *host;   /* NULL: no host yet */
 	bool has_slot;
-	uint32_t number; /* of the latest attempt to this URL */
 	bool responded;  /* the latest attempt has got a complete response */
+	uint32_t number; /* of the latest attempt to this URL */
 
 	/* The attempt that is running. */
 	CURL *easy;
 	struct curl_slist *lines;
 	char curl_error[CURL_ERROR_SIZE];
+	int aborted;           /* the error with which a callback ended the transfer; 0: none */
 	bool sent;             /* the request was sent, or a part of it */
 	bool kept;             /* it was sent on a connection of an earlier request */
 	bool stale;            /* that connection ended without a response */
-	int aborted;           /* the error with which a callback ended the transfer; 0: none */
 	bool in_body;          /* the body has begun: further fields are trailers */
 	bool holds;            /* the body is kept until it is known whether it is final */
 	bool decodes;          /* libcurl decompresses the body */
-	const char *wrong;     /* the fault of the response, as text; NULL: no fault was found */
 	bool wrong_again;      /* another attempt would get the same response */
 	bool cut;              /* the rest of a held body is not read */
+	const char *wrong;     /* the fault of the response, as text; NULL: no fault was found */
 	uint64_t length;       /* of the body; WR_FETCH_LENGTH_NONE: unknown */
 	uint64_t sent_wall_ns; /* when the attempt began */
 

@@ -14,19 +14,6 @@
 
 #define HASH_TEXT 17u /* length of "#" and 16 digits */
 
-/* Returns the length of the next longer prefix of a name. Prefixes end before a slash or at the end
- * of the name: "api", then "api/ip", then "api/ip/1d". `len` is the length of the previous prefix.
- * Returns 0 after the whole name. */
-static size_t next_part(struct weir_str name, size_t len)
-{
-	if (len >= name.len)
-		return 0;
-	do
-		len++;
-	while (len < name.len && name.ptr[len] != '/');
-	return len;
-}
-
 bool wr_ask_need_is_paused(const struct weir_ask *ask, const struct wr_ask_need *need,
 			   unsigned pausing)
 {
@@ -34,12 +21,7 @@ bool wr_ask_need_is_paused(const struct weir_ask *ask, const struct wr_ask_need 
 	struct weir_str name =
 		need->rule ? need->rule->stat : wr_limiter_overrides_stat(ask->domain, text);
 
-	if (pausing & WR_PAUSING_ALL)
-		return true;
-	for (size_t len = next_part(name, 0); len; len = next_part(name, len))
-		if (wr_pause_has(ask->engine->table, wr_pause_hash(name.ptr, len)))
-			return true;
-	return false;
+	return pausing & WR_PAUSING_ALL || wr_pause_covers(ask->engine->table, name);
 }
 
 static bool is_hash(struct weir_str rule, uint64_t *hash)
@@ -115,7 +97,8 @@ static bool find_name(const struct wr_stats *stats, uint64_t hash, char text[WR_
 
 		if (!wr_stats_name(&stats->map, slot, text, &name))
 			continue;
-		for (size_t len = next_part(name, 0); len; len = next_part(name, len))
+		for (size_t len = wr_pause_next_part(name, 0); len;
+		     len = wr_pause_next_part(name, len))
 			if (wr_pause_hash(name.ptr, len) == hash) {
 				*found = wr_str_first(name, len);
 				return true;

@@ -61,6 +61,33 @@ bool wr_pause_has(const struct weir_table *table, uint64_t hash)
 	return false;
 }
 
+size_t wr_pause_next_part(struct weir_str name, size_t len)
+{
+	if (len >= name.len)
+		return 0;
+	do
+		len++;
+	while (len < name.len && name.ptr[len] != '/');
+	return len;
+}
+
+bool wr_pause_covers(const struct weir_table *table, struct weir_str name)
+{
+	for (size_t len = wr_pause_next_part(name, 0); len; len = wr_pause_next_part(name, len))
+		if (wr_pause_has(table, wr_pause_hash(name.ptr, len)))
+			return true;
+	return false;
+}
+
+uint64_t wr_pause_stamp(const struct weir_table *table)
+{
+	uint64_t words[WR_PAUSES + 1] = {wr_pause_state(table)};
+
+	for (unsigned i = 0; i < WR_PAUSES; i++)
+		words[i + 1] = load_hash(table, i);
+	return XXH3_64bits(words, sizeof words);
+}
+
 static bool insert_hash(struct weir_table *table, uint64_t hash)
 {
 	for (unsigned i = 0; i < WR_PAUSES; i++) {

@@ -8,6 +8,8 @@
 #ifndef WR_TABLE_PAUSE_H
 #define WR_TABLE_PAUSE_H
 
+#include <weir/rules.h>
+
 #include "table/table.h"
 
 enum wr_pause_state {
@@ -36,6 +38,17 @@ bool wr_pause_add(struct weir_table *table, uint64_t hash);
 bool wr_pause_drop(struct weir_table *table, uint64_t hash);
 
 bool wr_pause_has(const struct weir_table *table, uint64_t hash);
+
+/* Returns the length of the next longer part of a name that can be the name of a pause. Parts end
+ * before a slash or at the end of the name: "api", then "api/ip", then "api/ip/1d". `len` is the
+ * length of the previous part. Returns 0 after the whole name. */
+size_t wr_pause_next_part(struct weir_str name, size_t len);
+
+/* Returns whether a pause of a single name applies to the limit with this name in statistics. */
+bool wr_pause_covers(const struct weir_table *table, struct weir_str name);
+
+/* Returns a number that is different after each change of the pauses. */
+uint64_t wr_pause_stamp(const struct weir_table *table);
 
 /* Pauses or resumes all rules. Returns false if nothing changed. */
 bool wr_pause_all(struct weir_table *table, bool paused);

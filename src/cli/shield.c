@@ -26,8 +26,9 @@ static struct wr_cli_words words; /* the verb and its argument */
 static const struct wr_cli_option run_options[] = {
 	{"rules", WR_OPTION_TEXT, "PATH", NULL,
 	 "rule file or directory; the addresses of its entries with\n"
-	 "`allow: true` are protected. Changes take effect within a\n"
-	 "second",
+	 "`allow: true` are protected, and bans of rules that are in\n"
+	 "shadow mode there, or have no shield, are skipped. Changes\n"
+	 "take effect within a second",
 	 AT(rules)},
 	{"trust", WR_OPTION_LIST, "CIDR,…", NULL,
 	 "proxies in front of the gateway, which are protected", AT(trust)},
@@ -101,7 +102,8 @@ static const struct wr_cli_command command = {
 	"\n"
 	"add, release and flush change the bans of weir shield add in the table; a running shield\n"
 	"follows within a second. list shows the state of the shield and all bans for the\n"
-	"shield.\n",
+	"shield, and which of them are skipped because their rule is paused; with --rules also\n"
+	"those of rules in shadow mode and of removed rules.\n",
 	"Examples\n"
 	"  weir shield --rules /etc/weir/rules\n"
 	"  weir shield --rules /etc/weir/rules --trust 10.0.0.0/8 --never /etc/weir/cdn.txt\n"
@@ -109,7 +111,7 @@ static const struct wr_cli_command command = {
 	"  weir shield --dry-run | nft --check -f -\n"
 	"  weir shield add 198.51.100.7 --for 1h\n"
 	"  weir shield add 2001:db8:7::/48 --for 7d\n"
-	"  weir shield list\n"
+	"  weir shield list --rules /etc/weir/rules\n"
 	"\n"
 	"Exit: 0 done or ended by a signal, 1 the shield cannot run or the ban was not found,\n"
 	"2 usage error.\n",
@@ -276,6 +278,6 @@ int wr_cli_shield(int argc, char **argv)
 	if (strcmp(verb, "flush") == 0)
 		return wr_cli_shield_flush(&table);
 	if (is_list)
-		return wr_cli_shield_list(&table, given.json);
+		return wr_cli_shield_list(&table, given.rules, given.json);
 	return wr_cli_usage("shield", "'%s' is not one of: add, release, flush, list", verb);
 }

@@ -11,6 +11,6 @@ int wr_cli_shield_add(const struct wr_cli_table_choice *choice, const char *addr
 		      const char *span);
 int wr_cli_shield_release(const struct wr_cli_table_choice *choice, const char *address);
 int wr_cli_shield_flush(const struct wr_cli_table_choice *choice);
-int wr_cli_shield_list(const struct wr_cli_table_choice *choice, bool json);
+int wr_cli_shield_list(const struct wr_cli_table_choice *choice, const char *rules_path, bool json);
 
 #endif

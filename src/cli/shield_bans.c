@@ -10,6 +10,8 @@
 #include "base/clock.h"
 #include "base/duration.h"
 #include "base/str.h"
+#include "shield/lists.h"
+#include "shield/suspend.h"
 #include "table/ban.h"
 #include "table/override.h"
 
@@ -217,17 +219,26 @@ static const char *origin_of(const struct wr_ban *ban)
 	return ban->flags & WR_BAN_AUTOMATIC ? "rule" : "operator";
 }
 
-static json_t *ban_json(const struct wr_ban *ban)
+/* Returns the reason for which a shield skips the ban, or "". The shield reads the same rules if it
+ * has the same --rules. Protected addresses are not known here. */
+static const char *skip_of(const struct wr_ban *ban, const struct wr_suspend *suspend)
+{
+	return wr_suspend_reason(wr_suspend_find(suspend, ban));
+}
+
+static json_t *ban_json(const struct wr_ban *ban, const char *skip)
 {
 	char text[WR_ADDRESS_TEXT];
 	json_t *until = ban->until_s == WR_FOR_GOOD ? json_null() : json_integer(ban->until_s);
 
 	address_text(ban, text);
-	return json_pack("{s:s, s:o, s:I, s:s}", "address", text, "until", until, "since",
-			 (json_int_t)ban->since_s, "origin", origin_of(ban));
+	return json_pack("{s:s, s:o, s:I, s:s, s:o}", "address", text, "until", until, "since",
+			 (json_int_t)ban->since_s, "origin", origin_of(ban), "skipped",
+			 skip[0] ? json_string(skip) : json_null());
 }
 
-static json_t *list_json(const struct bans *bans, const struct wr_shield_state *state)
+static json_t *list_json(const struct bans *bans, const struct wr_suspend *suspend,
+			 const struct wr_shield_state *state)
 {
 	json_t *shield = json_object(), *list = json_array();
 
@@ -236,7 +247,8 @@ static json_t *list_json(const struct bans *bans, const struct wr_shield_state *
 	WR_SHIELD_FIELDS(STATE_FIELD)
 #undef STATE_FIELD
 	for (size_t i = 0; i < bans->count; i++)
-		json_array_append_new(list, ban_json(&bans->items[i]));
+		json_array_append_new(list,
+				      ban_json(&bans->items[i], skip_of(&bans->items[i], suspend)));
 	return json_pack("{s:o, s:o}", "shield", shield, "bans", list);
 }
 
@@ -256,8 +268,8 @@ static void print_carried(const struct wr_shield_state *state)
 	print_count(state->packets, "packet, ", "packets, ");
 	print_count(state->bytes, "byte\n", "bytes\n");
 	printf("skipped   ");
-	print_count(state->skipped, "ban of a protected address\n",
-		    "bans of protected addresses\n");
+	print_count(state->skipped, "ban: a protected address, or a suspended rule\n",
+		    "bans: protected addresses, or suspended rules\n");
 	printf("left out  %llu without room; ", (unsigned long long)state->left_out);
 	print_count(state->failures, "failure\n", "failures\n");
 }
@@ -275,10 +287,11 @@ static void print_state(const struct wr_shield_state *state)
 	print_carried(state);
 }
 
-static void print_bans(const struct bans *bans)
+static void print_bans(const struct bans *bans, const struct wr_suspend *suspend)
 {
 	for (size_t i = 0; i < bans->count; i++) {
 		const struct wr_ban *ban = &bans->items[i];
+		const char *skip = skip_of(ban, suspend);
 		char address[WR_ADDRESS_TEXT], until[32] = "ever";
 		time_t at = ban->until_s;
 		struct tm local;
@@ -288,35 +301,62 @@ static void print_bans(const struct bans *bans)
 			localtime_r(&at, &local);
 			strftime(until, sizeof until, "%F %T", &local);
 		}
-		printf("%-43s until %-19s  %s\n", address, until, origin_of(ban));
+		printf("%-43s until %-19s  %s%s%s\n", address, until, origin_of(ban),
+		       skip[0] ? ", skipped: " : "", skip);
 	}
 }
 
-int wr_cli_shield_list(const struct wr_cli_table_choice *choice, bool json)
+/* Loads the rules of --rules, if there are any. Returns 0 or an exit code. */
+static int load_rules(const char *path, struct weir_rules **rules)
+{
+	struct weir_error error;
+
+	*rules = NULL;
+	return path && wr_nft_load_rules(path, rules, &error) < 0
+		       ? wr_cli_fail("shield", &error, WR_EXIT_NO)
+		       : 0;
+}
+
+/* Prints the list of an open table. Returns an exit code. */
+static int print_list(struct weir_table *table, const struct weir_rules *rules, bool json)
 {
 	struct wr_shield_state state;
+	struct wr_suspend suspend;
 	struct bans bans = {0};
-	struct weir_table *table;
-	int code = open_table(choice, &table);
+	int code = WR_EXIT_YES;
 
-	if (code)
-		return code;
 	wr_shield_state_read(table, &state);
-	wr_bans_each(table, now_s(), collect, &bans);
-	weir_close(table);
+	bans.out_of_memory = !wr_suspend_read(&suspend, table, rules);
+	if (!bans.out_of_memory)
+		wr_bans_each(table, now_s(), collect, &bans);
+	if (bans.count)
+		qsort(bans.items, bans.count, sizeof *bans.items, compare_ends);
 	if (bans.out_of_memory) {
 		fputs("weir shield: out of memory\n", stderr);
 		code = WR_EXIT_NO;
+	} else if (json) {
+		code = wr_cli_json_print(list_json(&bans, &suspend, &state), WR_EXIT_YES);
 	} else {
-		if (bans.count)
-			qsort(bans.items, bans.count, sizeof *bans.items, compare_ends);
-		if (json)
-			code = wr_cli_json_print(list_json(&bans, &state), WR_EXIT_YES);
-		else {
-			print_state(&state);
-			print_bans(&bans);
-		}
+		print_state(&state);
+		print_bans(&bans, &suspend);
 	}
+	wr_suspend_free(&suspend);
 	free(bans.items);
+	return code;
+}
+
+int wr_cli_shield_list(const struct wr_cli_table_choice *choice, const char *rules_path, bool json)
+{
+	struct weir_rules *rules;
+	struct weir_table *table;
+	int code = load_rules(rules_path, &rules);
+
+	if (code == 0)
+		code = open_table(choice, &table);
+	if (code == 0) {
+		code = print_list(table, rules, json);
+		weir_close(table);
+	}
+	weir_rules_free(rules);
 	return code;
 }

@@ -20,11 +20,7 @@ unsigned wr_limiter_shard_choose(void)
 
 const struct wr_node *wr_limiter_node_next(const struct wr_node *node)
 {
-	if (node->more->first_child)
-		return node->more->first_child;
-	while (node && !node->more->next)
-		node = node->parent;
-	return node ? node->more->next : NULL;
+	return wr_node_next(node);
 }
 
 struct weir_str wr_limiter_overrides_stat(const struct wr_node *domain,

@@ -278,6 +278,17 @@ struct wr_node_more {
 	struct wr_node *next;
 };
 
+/* Returns the next rule in file order, children before siblings. Returns NULL after the last
+ * rule. */
+static inline const struct wr_node *wr_node_next(const struct wr_node *node)
+{
+	if (node->more->first_child)
+		return node->more->first_child;
+	while (node && !node->more->next)
+		node = node->parent;
+	return node ? node->more->next : NULL;
+}
+
 /* The wildcards with the same parent and the same key, in file order. */
 struct wr_wild {
 	const struct wr_node *parent;

@@ -12,6 +12,7 @@
 #include "rules/requests.h"
 
 #define FILE_MAX ((size_t)16 << 20) /* maximum size of a file of --never */
+#define RULES_ERROR_TEXT 512
 
 static bool is_file(const char *value)
 {
@@ -154,6 +155,20 @@ uint64_t wr_protect_stamp(const struct wr_text_list *values)
 }
 
 /* ---- rules ---- */
+
+int wr_nft_load_rules(const char *path, struct weir_rules **rules, struct weir_error *error)
+{
+	struct weir_errors errors = {.size = sizeof errors};
+	char text[RULES_ERROR_TEXT] = "";
+	int rc = weir_rules_load(path, rules, &errors);
+
+	if (rc < 0 && errors.count)
+		weir_diagnostic_text(&errors.items[0], text, sizeof text);
+	weir_errors_free(&errors);
+	return rc == 0 ? 0
+		       : wr_error(error, rc, "--rules %s: %.*s; weir check shows all errors", path,
+				  (int)strcspn(text, "\n"), text[0] ? text : weir_strerror(rc));
+}
 
 static bool read_domain(const struct wr_rules_requests *requests, struct wr_protect_list *list)
 {

@@ -24,6 +24,9 @@ int wr_protect_read_text(struct weir_str text, const char *path, struct wr_prote
 /* Returns a number that changes when one of the files of the option changes. */
 uint64_t wr_protect_stamp(const struct wr_text_list *values);
 
+/* Loads the rules of --rules. Returns 0, or the first error. The caller frees the rules. */
+int wr_nft_load_rules(const char *path, struct weir_rules **rules, struct weir_error *error);
+
 /* Appends the addresses of all entries with `allow: true`. Returns false if there is no memory. */
 bool wr_protect_read_rules(const struct weir_rules *rules, struct wr_protect_list *list);
 

@@ -7,6 +7,7 @@
 
 #include "shield/element.h"
 #include "shield/protect.h"
+#include "shield/suspend.h"
 
 #define WR_NFT_PREFIXES_MAX 4096u /* maximum number of elements in each of nets4 and nets6 */
 
@@ -20,8 +21,10 @@ struct wr_nft_plan {
 	struct wr_nft_elements wanted; /* sorted */
 	struct wr_nft_skip *skips;     /* bans of protected addresses, sorted by element */
 	size_t skip_count, skip_room;
-	size_t left_out; /* number of elements that do not fit */
-	uint32_t next_s; /* time at which the plan changes by itself; UINT32_MAX: never */
+	size_t suspended
+		[WR_SUSPEND_NONE]; /* number of bans that are skipped because of their rule */
+	size_t left_out;           /* number of elements that do not fit */
+	uint32_t next_s;           /* time at which the plan changes by itself; UINT32_MAX: never */
 	bool out_of_memory;
 };
 

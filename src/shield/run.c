@@ -17,6 +17,7 @@
 #include "shield/nft.h"
 #include "shield/rules_count.h"
 #include "shield/run_impl.h"
+#include "table/pause.h"
 
 #define LOOK_MS 100
 #define SECOND_MS 1000
@@ -111,6 +112,7 @@ static void look(struct wr_nft_shield *shield)
 		work_each_second(shield);
 		shield->second_ms = now_ms + SECOND_MS;
 	}
+	shield->replan |= wr_pause_stamp(shield->table) != shield->pauses;
 	if (now_ms < shield->retry_ms ||
 	    !(new_bans || shield->replan || wr_nft_wall_ms(shield) / 1000 >= shield->next_s))
 		return;
@@ -250,6 +252,7 @@ static void free_all(struct wr_nft_shield *shield)
 {
 	wr_nft_elements_free(&shield->present.elements);
 	wr_protect_free(&shield->protect);
+	weir_rules_free(shield->rules);
 	free(shield->skips);
 	wr_nft_close(shield->nft);
 	if (shield->table)

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "net/log.h"
 #include "shield/run_impl.h"
+#include "table/pause.h"
 
 #define RETRY_MIN_MS 1000 /* wait after a failed change; doubled with each further failure */
 #define RETRY_MAX_MS 30000
@@ -17,23 +18,36 @@
 struct plan_context {
 	struct wr_nft_plan *plan;
 	const struct wr_protect *protect;
+	struct wr_suspend suspend;
 	uint32_t now_s;
 };
 
 static int plan_one(void *context, const struct wr_ban *ban)
 {
 	struct plan_context *to = context;
+	struct wr_nft_element element;
+	enum wr_suspend_kind kind;
 
-	wr_nft_plan_ban(to->plan, to->protect, ban, to->now_s);
+	if (!wr_nft_element_of(ban, to->now_s, &element))
+		return 0;
+	kind = wr_suspend_find(&to->suspend, ban);
+	if (kind != WR_SUSPEND_NONE)
+		to->plan->suspended[kind]++;
+	else
+		wr_nft_plan_ban(to->plan, to->protect, ban, to->now_s);
 	return 0;
 }
 
 bool wr_nft_make_plan(struct wr_nft_shield *shield, uint32_t now_s, struct wr_nft_plan *plan)
 {
-	struct plan_context context = {plan, &shield->protect, now_s};
+	struct plan_context context = {plan, &shield->protect, {0}, now_s};
 
 	shield->changes = wr_ban_changes(shield->table);
+	shield->pauses = wr_pause_stamp(shield->table);
+	if (!wr_suspend_read(&context.suspend, shield->table, shield->rules))
+		plan->out_of_memory = true;
 	wr_bans_each(shield->table, now_s, plan_one, &context);
+	wr_suspend_free(&context.suspend);
 	wr_nft_plan_finish(plan, shield->settings->design.size);
 	return !plan->out_of_memory;
 }
@@ -54,6 +68,19 @@ static bool was_skipped(const struct wr_nft_shield *shield, const struct wr_nft_
 			high = middle;
 	}
 	return false;
+}
+
+static void log_suspended(struct wr_nft_shield *shield, const struct wr_nft_plan *plan)
+{
+	for (unsigned kind = 0; kind < WR_SUSPEND_NONE; kind++) {
+		size_t count = plan->suspended[kind];
+
+		if ((count == 0) != (shield->suspended[kind] == 0))
+			wr_log(WR_LOG_INFO, "%s: %s",
+			       count ? "skips bans" : "does not skip bans any more",
+			       wr_suspend_reason((enum wr_suspend_kind)kind));
+		shield->suspended[kind] = count;
+	}
 }
 
 void wr_nft_log_skips(struct wr_nft_shield *shield, struct wr_nft_plan *plan)
@@ -79,6 +106,7 @@ void wr_nft_log_skips(struct wr_nft_shield *shield, struct wr_nft_plan *plan)
 	shield->skip_count = plan->skip_count;
 	plan->skips = NULL;
 	plan->skip_count = 0;
+	log_suspended(shield, plan);
 }
 
 static void log_full(struct wr_nft_shield *shield, size_t left_out)
@@ -93,6 +121,15 @@ static void log_full(struct wr_nft_shield *shield, size_t left_out)
 }
 
 /* ---- the kernel ---- */
+
+static size_t count_skipped(const struct wr_nft_plan *plan)
+{
+	size_t count = plan->skip_count;
+
+	for (unsigned kind = 0; kind < WR_SUSPEND_NONE; kind++)
+		count += plan->suspended[kind];
+	return count;
+}
 
 static void count_elements(struct wr_nft_shield *shield)
 {
@@ -145,7 +182,7 @@ int wr_nft_carry(struct wr_nft_shield *shield, struct weir_error *error)
 		shield->next_s = (uint32_t)(now_ms / 1000) + PLAN_S;
 		if (plan.next_s < shield->next_s)
 			shield->next_s = plan.next_s;
-		shield->state.skipped = plan.skip_count;
+		shield->state.skipped = count_skipped(&plan);
 		shield->state.left_out = plan.left_out;
 		log_full(shield, plan.left_out);
 		wr_nft_log_skips(shield, &plan);

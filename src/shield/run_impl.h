@@ -11,11 +11,14 @@ struct wr_nft_shield {
 	struct weir_table *table;
 	struct nft_ctx *nft;
 	struct wr_protect protect;
+	struct weir_rules *rules; /* of --rules, or NULL */
 	struct wr_nft_present present;
 	struct wr_nft_skip *skips; /* the protected bans of the latest plan, which were logged */
 	size_t skip_count;
+	size_t suspended[WR_SUSPEND_NONE]; /* of the latest plan */
 	struct wr_shield_state state;
 	uint64_t changes;                     /* wr_ban_changes() before the latest plan */
+	uint64_t pauses;                      /* wr_pause_stamp() before the latest plan */
 	uint32_t next_s;                      /* time at which the latest plan changes by itself */
 	uint64_t second_ms, ssh_ms, retry_ms; /* monotonic times of the next work */
 	uint64_t retry_wait_ms;
@@ -42,7 +45,7 @@ static inline uint64_t wr_nft_wall_ms(const struct wr_nft_shield *shield)
 
 /* ---- run_lists.c ---- */
 
-/* Reads all lists of protected addresses for the first time. Returns 0 or the first error. */
+/* Reads the rules and all lists of protected addresses for the first time. Returns 0 or the first error. */
 int wr_nft_lists_read(struct wr_nft_shield *shield, struct weir_error *error);
 
 /* Reads the lists again whose files have changed, or all of them. A list with an error keeps its
@@ -57,7 +60,8 @@ void wr_nft_lists_look_ssh(struct wr_nft_shield *shield);
 /* Plans for the bans in the table. Returns false if there is no memory. */
 bool wr_nft_make_plan(struct wr_nft_shield *shield, uint32_t now_s, struct wr_nft_plan *plan);
 
-/* Logs the protected bans that the former plan did not have, and takes over plan->skips. */
+/* Logs the protected bans that the former plan did not have, and takes over plan->skips. Logs when
+ * the first ban is skipped for the state of its rule, and when no ban is any more. */
 void wr_nft_log_skips(struct wr_nft_shield *shield, struct wr_nft_plan *plan);
 
 /* Plans and brings the kernel to the plan. Returns 0 or an error. */

@@ -1,4 +1,4 @@
-/* Keeps the lists of protected addresses of a running shield up to date. Called by run.c. */
+/* Keeps the rules and the lists of protected addresses of a running shield up to date. Called by run.c. */
 #include <paths.h>
 #include <string.h>
 
@@ -9,7 +9,6 @@
 #include "shield/run_impl.h"
 
 #define SSH_MS 10000 /* interval of looking for SSH connections if no ban is new */
-#define RULES_ERROR_TEXT 512
 
 /* Replaces the list of a kind, and notes if it differs. */
 static void replace_list(struct wr_nft_shield *shield, enum wr_protect_kind kind,
@@ -21,32 +20,35 @@ static void replace_list(struct wr_nft_shield *shield, enum wr_protect_kind kind
 	}
 }
 
-/* Reads the addresses of `allow: true` in the rules. Returns 0 or an error. */
+/* Takes over the rules. The bans that they suspend may differ, although the addresses are the
+ * same. */
+static void replace_rules(struct wr_nft_shield *shield, struct weir_rules *rules)
+{
+	weir_rules_free(shield->rules);
+	shield->rules = rules;
+	shield->replan = true;
+}
+
+/* Reads the rules, and the addresses of `allow: true` in them. Returns 0 or an error. */
 static int read_rules(struct wr_nft_shield *shield, struct weir_error *error)
 {
-	struct weir_errors errors = {.size = sizeof errors};
 	struct wr_protect_list list = {0};
 	struct weir_rules *rules;
-	char text[RULES_ERROR_TEXT] = "";
 	int rc;
 
 	if (!shield->settings->rules)
 		return 0;
-	rc = weir_rules_load(shield->settings->rules, &rules, &errors);
-	if (rc < 0) {
-		if (errors.count)
-			weir_diagnostic_text(&errors.items[0], text, sizeof text);
-		weir_errors_free(&errors);
-		return wr_error(error, rc, "--rules %s: %.*s; weir check shows all errors",
-				shield->settings->rules, (int)strcspn(text, "\n"),
-				text[0] ? text : weir_strerror(rc));
-	}
-	weir_errors_free(&errors);
+	rc = wr_nft_load_rules(shield->settings->rules, &rules, error);
+	if (rc < 0)
+		return rc;
 	rc = wr_protect_read_rules(rules, &list) ? 0
 						 : wr_error(error, WEIR_EMEMORY, "out of memory");
-	weir_rules_free(rules);
-	if (rc == 0)
+	if (rc == 0) {
 		replace_list(shield, WR_PROTECT_RULES, &list);
+		replace_rules(shield, rules);
+	} else {
+		weir_rules_free(rules);
+	}
 	wr_protect_list_free(&list);
 	return rc;
 }

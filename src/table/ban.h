@@ -98,7 +98,7 @@ void wr_bans_import(struct weir_table *to, struct weir_table *from, uint32_t now
 	X(prefixes, "shorter prefixes in the kernel's sets")                                       \
 	X(packets, "packets that the kernel dropped")                                              \
 	X(bytes, "bytes that the kernel dropped")                                                  \
-	X(skipped, "bans that are not carried over, because their address is protected")           \
+	X(skipped, "bans that are not carried over: protected address, or the rule is suspended")  \
 	X(left_out, "bans that are not carried over, because the kernel's set is full")            \
 	X(failures, "changes that the kernel did not accept")
 

@@ -771,7 +771,7 @@ def test_state_of_the_shield_is_shown(browser):
         browser.open(f"http://127.0.0.1:{serve.admin_port}/#/key")
         live(browser)
         browser.until_text("weir shield: 3 addresses and networks in the kernel, ", "#bans")
-        browser.until_text("dropped, 1 ban skipped, because the address is protected.", "#bans")
+        browser.until_text("dropped, 1 ban skipped, because the address is protected or the rule suspended.", "#bans")
         assert re.search(r" kernel, [1-9][0-9]* packets? \([1-9].*\) dropped", browser.text("#bans"))
         rows = {cells[0]: cells for cells in browser.js(
             "[...document.querySelectorAll('#bans tbody tr')].map((tr) => [...tr.cells].map((td) => td.innerText))")}

@@ -150,3 +150,92 @@ def test_release_lets_packets_pass(machines, release):
         assert shield.list()["bans"][0]["origin"] == "operator"
         weir_ban(serve, "release", *words)
         machines.wait_open()
+
+
+# ---- bans whose rule refuses nothing ----
+
+def ban_client(serve, machines):
+    """Lets the rule ban the address of the client."""
+    body = {"domain": "api", "descriptors": [{"entries": [{"key": "ip", "value": machines.client.address}]}]}
+    answer = fetch(serve.http_port, "POST", "/v1/check", JSON, json.dumps([body] * 5).encode())
+    assert [a["admitted"] for a in json.loads(answer.body)] == [True, True, False, False, False]
+
+
+def weir_do(serve, *words):
+    done = subprocess.run([env.WEIR, *words, *tokens.flags(serve.admin_port)], capture_output=True, text=True, check=False,
+                          timeout=env.patience(60))
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    return done.stdout
+
+
+def skipped(shield, *options):
+    """Returns {address: reason} of the bans that are skipped because of their rule."""
+    listed = json.loads(shield.do("list", "--json", *options))["bans"]
+    return {ban["address"]: ban["skipped"] for ban in listed if ban["skipped"]}
+
+
+@pytest.mark.parametrize("rule", [[], ["api"], ["api/ip/365d"]])
+def test_pause_lets_packets_pass(machines, rule):
+    """A paused rule refuses nothing, so the shield skips its bans, also those of operators. Bans of weir shield add have no
+    rule and stay. The shield needs no --rules for this."""
+    address, operator, own = machines.client.address, "198.51.100.9", "203.0.113.9"
+    with Serve(rules=RULES.replace("SHIELD", "true"), http=True, admin=True) as serve, \
+            Shield(machines.server, table=serve.table) as shield:
+        ban_client(serve, machines)
+        weir_ban(serve, "add", "--for", "1h", "--shield", "api", f"ip={operator}")
+        shield.add(own, "1h")
+        machines.wait_dropped(shield)
+        weir_do(serve, "pause", "web")
+        shield.wait_elements("banned4", address, operator, own)
+        weir_do(serve, "pause", *rule)
+        machines.wait_open()
+        shield.wait_state(elements_v4=1, skipped=2)
+        assert set(shield.elements("banned4")) == {own}
+        assert "weir shield: skips bans: the rule is paused\n" in shield.log()
+        assert skipped(shield) == dict.fromkeys((address, operator), "the rule is paused")
+        text = shield.do("list")
+        assert "\nskipped   2 bans: protected addresses, or suspended rules\n" in text
+        assert f"{address}{' ' * (43 - len(address))} until " in text and "  rule, skipped: the rule is paused\n" in text
+        weir_do(serve, "resume", *rule)
+        machines.wait_dropped(shield)
+        shield.wait_state(elements_v4=3, skipped=0)
+        assert "weir shield: does not skip bans any more: the rule is paused\n" in shield.log()
+
+
+SHADOW, UNSHIELDED, REMOVED = ("the rule is in shadow mode", "the rule has no `ban` with `shield: true`",
+                               "the rules do not contain the rule any more")
+
+
+@pytest.mark.parametrize("old,new,reason,of_operator", [
+    ("  - key: ip\n", "  - key: ip\n    shadow_mode: true\n", SHADOW, SHADOW),
+    ("unit: year\n", "unit: year\n      enforce: 0%\n", SHADOW, SHADOW),
+    ("shield: true", "shield: false", UNSHIELDED, None),
+    ("ban: {after: 3, within: 1h, for: 1h, shield: true}", "algorithm: fixed_window", UNSHIELDED, None),
+    ("unit: year", "unit: month", REMOVED, None),
+    ("domain: api", "domain: web", None, None),
+])
+def test_changed_rules_let_packets_pass(machines, old, new, reason, of_operator):
+    """The shield reads the rules of the service, and skips the bans of rules that do not ban any more. The bans of another
+    domain may belong to another service on the table, so they stay."""
+    address, operator = machines.client.address, "198.51.100.9"
+    rules = RULES.replace("SHIELD", "true")
+    assert old in rules
+    with Serve(rules=rules, http=True, admin=True) as serve, \
+            Shield(machines.server, "--rules", serve.rules, table=serve.table) as shield:
+        ban_client(serve, machines)
+        weir_ban(serve, "add", "--for", "1h", "--shield", "api", f"ip={operator}")
+        machines.wait_dropped(shield)
+        serve.rules.write_text(rules.replace(old, new))
+        wanted = {address: reason, operator: of_operator}
+        if reason:
+            machines.wait_open()
+        else:
+            shield.add("203.0.113.9", "1h")
+        shield.wait_elements("banned4", *(a for a, skip in wanted.items() if not skip), *([] if reason else ["203.0.113.9"]))
+        assert skipped(shield, "--rules", serve.rules) == {a: skip for a, skip in wanted.items() if skip}
+        if reason:
+            shield.wait_state(skipped=2 if of_operator else 1)
+            assert f"weir shield: skips bans: {reason}\n" in shield.log()
+            serve.rules.write_text(rules)
+            machines.wait_dropped(shield)
+            shield.wait_state(skipped=0, elements_v4=2)

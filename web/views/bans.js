@@ -23,7 +23,7 @@ function selection(b) {
 
 function shieldText(s) {
   if (!s) return "weir shield does not run on this table.";
-  const left = [some(s.skipped, "ban skipped, because the address is protected", "bans skipped, because the addresses are protected"), some(s.left_out, "ban left out, because a set is full", "bans left out, because a set is full"), some(s.failures, "change failed", "changes failed")].filter(Boolean);
+  const left = [some(s.skipped, "ban skipped, because the address is protected or the rule suspended", "bans skipped, because the address is protected or the rule suspended"), some(s.left_out, "ban left out, because a set is full", "bans left out, because a set is full"), some(s.failures, "change failed", "changes failed")].filter(Boolean);
   return `weir shield: ${count(s.elements_v4 + s.elements_v6 + s.prefixes)} addresses and networks in the kernel, ${some(s.packets, "packet", "packets") || "no packets"} (${bytes(s.bytes)}) dropped${left.length ? `, ${left.join(", ")}` : ""}.`;
 }
 

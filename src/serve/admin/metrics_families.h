@@ -56,7 +56,8 @@
 	X(shield_bytes, "weir_shield_dropped_bytes", COUNTER, "",                                  \
 	  "Bytes that the kernel dropped.")                                                        \
 	X(shield_skipped, "weir_shield_skipped", GAUGE, "",                                        \
-	  "Bans that are not in the kernel's sets, because their address is protected.")           \
+	  "Bans that are not in the kernel's sets, because the address is protected or the rule "  \
+	  "is paused, in shadow mode or removed.")                                                 \
 	X(shield_left_out, "weir_shield_left_out", GAUGE, "",                                      \
 	  "Bans that are not in the kernel's sets, because a set is full.")                        \
 	X(shield_failures, "weir_shield_failures", COUNTER, "",                                    \

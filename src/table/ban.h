@@ -12,8 +12,10 @@
  * The section also contains bans of addresses without a counter, which `weir shield add` sets. The
  * gateway does not refuse these addresses; only weir shield reads them.
  *
- * A table of 64 MiB has room for 65,000 bans. If there is no room for all bans, those that end
- * first are in force, but they are not in the list. The tally `ban_unlisted` counts them. */
+ * A table of 64 MiB has 65,532 cells, and room for 62,000 bans: a ban can be in 256 of the cells, and
+ * the first ban without a free one comes when about 97 % of all cells are in use. If there is no room
+ * for all bans, those that end first are in force, but they are not in the list. The tally
+ * `ban_unlisted` counts them. */
 #ifndef WR_TABLE_BAN_H
 #define WR_TABLE_BAN_H
 
@@ -57,8 +59,8 @@ size_t wr_ban_address_text(const struct wr_ban *ban, char text[WR_ADDRESS_TEXT])
 struct wr_key wr_ban_bare_key(const struct weir_table *table, const uint8_t address[16],
 			      unsigned family, unsigned prefix_bits);
 
-/* Writes the ban of ban->key to the list. An earlier ban of this key is replaced. If no entry near the
- * key's place is free or has ended, the ban replaces the ban among them that ends first, if the new
+/* Writes the ban of ban->key to the list. An earlier ban of this key is replaced. If no entry that
+ * the key can have is free or has ended, the ban replaces the ban among them that ends first, if the new
  * ban ends later. A ban in shadow mode never replaces another ban, except one in shadow mode, and
  * gives way to any other. A bare ban is never replaced. Returns false if the list has no room, or if
  * the family or the length of the prefix is invalid. For each ban that gets no entry or loses its

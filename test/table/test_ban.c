@@ -160,6 +160,36 @@ static void full_list(void **unused)
 	table_drop(table);
 }
 
+/* No ban is lost before 95 % of the cells are in use. */
+static void room_without_loss(void **unused)
+{
+	static const struct {
+		uint64_t mib;
+		unsigned bans;
+	} sizes[] = {{1, 960}, {64, 62000}};
+
+	(void)unused;
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+		struct weir_table *table = table_open("room", sizes[i].mib * MIB, 0);
+
+		for (uint64_t n = 0; n < sizes[i].bans; n++) {
+			struct wr_ban ban = ban_nth(n, NOW_S + 10);
+
+			assert_true(wr_ban_write(table, &ban, NOW_S));
+		}
+		assert_int_equal(table->tallies->ban_unlisted, 0);
+		assert_int_equal(listed(table, NOW_S), sizes[i].bans);
+		for (uint64_t n = 0; n < sizes[i].bans; n++) {
+			struct wr_ban ban = ban_nth(n, 0), seen;
+
+			assert_true(wr_ban_read(table, ban.key, NOW_S, &seen));
+			wr_ban_forget(table, ban.key);
+		}
+		assert_int_equal(listed(table, NOW_S), 0);
+		table_drop(table);
+	}
+}
+
 /* In a full list, a ban replaces one that ends earlier, so short bans do not keep longer ones out. */
 static void longer_bans_replace_shorter(void **unused)
 {
@@ -492,6 +522,7 @@ int main(void)
 		cmocka_unit_test(written_read_and_forgotten),
 		cmocka_unit_test(two_cells_of_a_key),
 		cmocka_unit_test(full_list),
+		cmocka_unit_test(room_without_loss),
 		cmocka_unit_test(longer_bans_replace_shorter),
 		cmocka_unit_test(bare_bans_stay),
 		cmocka_unit_test(unsound_bans),

@@ -20,7 +20,7 @@
 #define SOCKET_NAME "weir-shield"
 #define BACKLOG 64   /* processes that wait for an answer */
 #define TRY_MS 10    /* interval of attempts to reach the holder of the name */
-#define TRIES_MAX 50 /* a shield listens at once after it has bound the name */
+#define TRIES_MAX 50 /* a shield listens, or writes its id, at once after it has the lock */
 
 /* ---- one shield per table ---- */
 
@@ -48,10 +48,21 @@ static bool is_own_file(int fd)
 	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid();
 }
 
+static int refuse_table(long pid, struct weir_error *error)
+{
+	if (!wr_nft_is_shield(pid))
+		return wr_error(error, WEIR_EINVAL,
+				"weir shield already runs on this table, perhaps in another "
+				"container; stop it first");
+	return wr_error(error, WEIR_EINVAL,
+			"weir shield already runs on this table: process %ld; stop it first", pid);
+}
+
 int wr_nft_lock(const char *table_path, struct weir_error *error)
 {
 	char path[600];
-	int fd, rc;
+	int fd, rc = 0;
+	long pid;
 
 	snprintf(path, sizeof path, "%s.shield", table_path);
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -62,14 +73,21 @@ int wr_nft_lock(const char *table_path, struct weir_error *error)
 		return wr_error(error, WEIR_EACCESS, "%s does not belong to this user; remove it",
 				path);
 	}
-	if (flock(fd, LOCK_EX | LOCK_NB) == 0 && write_pid(fd) == 0)
-		return fd;
-	rc = errno == EWOULDBLOCK
-		     ? wr_error(
-			       error, WEIR_EINVAL,
-			       "weir shield already runs on this table: process %ld; stop it first",
-			       read_pid(fd))
-		     : wr_error_errno(error, WEIR_ESYS, "cannot lock %s", path);
+	for (unsigned tries = 0; tries < TRIES_MAX; tries++) {
+		if (flock(fd, LOCK_EX | LOCK_NB) == 0 && write_pid(fd) == 0)
+			return fd;
+		/* The holder writes its id a moment after it has locked the file. Until then the
+		 * file is empty, or has the id of an earlier shield. */
+		if (errno != EWOULDBLOCK) {
+			rc = wr_error_errno(error, WEIR_ESYS, "cannot lock %s", path);
+			break;
+		}
+		pid = read_pid(fd);
+		rc = refuse_table(pid, error);
+		if (wr_nft_is_shield(pid))
+			break;
+		poll(NULL, 0, TRY_MS);
+	}
 	close(fd);
 	return rc;
 }

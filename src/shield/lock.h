@@ -9,7 +9,7 @@
 
 /* Locks the file TABLE.shield beside the table until the process ends or the descriptor is closed,
  * and writes the process id into it. Returns the descriptor, or an error that names the process
- * that has the lock. */
+ * that has the lock, if this process can see it. */
 int wr_nft_lock(const char *table_path, struct weir_error *error);
 
 /* Binds the abstract Unix socket `weir-shield`, which exists once per network namespace, until the

@@ -1,5 +1,6 @@
 """weir shield: start, end, crash, rights, protected addresses, and full sets."""
 
+import fcntl
 import json
 import os
 import re
@@ -127,6 +128,35 @@ def test_two_shields_started_at_once(host):
 
 
 def test_second_shield_in_another_container_is_refused(host):
+def test_holder_that_has_not_written_its_id_yet(host):
+    """A shield that is between locking the file and writing its id. The file is empty, or has an earlier shield's id."""
+    with Shield(host, start=False) as shield:
+        lock = Path(f"{next(shield.table.glob('default.v*'))}.shield")
+        for text in "", "4194304\n":
+            lock.write_text(text)
+            with lock.open() as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                assert shield.run() == (1, "weir shield: weir shield already runs on this table, perhaps in another "
+                                           "container; stop it first\n")
+
+
+def test_many_shields_started_at_once_on_a_table(host):
+    """Each loser names the winner."""
+    with Shield(host, start=False) as shield:
+        started = [subprocess.Popen(shield.command(), env=clock.for_weir(), stderr=subprocess.PIPE, text=True)
+                   for _ in range(8)]
+        try:
+            wait_for(lambda: sum(one.poll() is not None for one in started) == 7, "seven shields to end", 30)
+            winner = next(one for one in started if one.poll() is None)
+            assert {one.stderr.read() for one in started if one is not winner} == {
+                f"weir shield: weir shield already runs on this table: process {winner.pid}; stop it first\n"}
+        finally:
+            for one in started:
+                one.terminate()
+                one.wait()
+                one.stderr.close()
+
+
     """A shield in another namespace of process ids does not see the first one in /proc."""
     with Shield(host) as shield, Shield(host, start=False) as other:
         words = other.command()

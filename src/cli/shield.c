@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "net/log.h"
 #include "serve/user.h"
+#include "shield/lists.h"
 #include "shield/run.h"
 
 #define DRY_RUN_MAX ((size_t)1 << 30)
@@ -174,6 +175,16 @@ static int read_hooks(struct wr_nft_design *design)
 						: wr_cli_usage("shield", "--hooks names no hook");
 }
 
+static int check_networks(void)
+{
+	struct weir_error error;
+
+	if (wr_protect_check_option(&given.trust, "--trust", false, &error) < 0 ||
+	    wr_protect_check_option(&given.never, "--never", true, &error) < 0)
+		return wr_cli_usage("shield", "%s", error.text);
+	return 0;
+}
+
 /* Fills in the settings. Returns 0, or the exit code of a usage error. */
 static int read_settings(struct wr_nft_settings *settings)
 {
@@ -188,7 +199,9 @@ static int read_settings(struct wr_nft_settings *settings)
 		.design = {.size = (uint32_t)given.size, .reject = given.reject},
 		.leave = given.leave,
 	};
-	code = read_hooks(&settings->design);
+	code = check_networks();
+	if (code == 0)
+		code = read_hooks(&settings->design);
 	if (code == 0)
 		code = read_ports(settings);
 	if (code == 0 && (given.limit != NULL) != (given.ports.count > 0))

@@ -112,24 +112,43 @@ static int read_file(const char *path, struct wr_protect_list *list, struct weir
 	return rc;
 }
 
+/* Reads a value that is not the path of a file. Returns 0 or an error. */
+static int read_network(const char *value, const char *flag, bool files,
+			struct wr_address_range *range, struct weir_error *error)
+{
+	unsigned bits;
+
+	if (wr_address_prefix_parse(wr_str(value), range, &bits) == WR_ADDRESS_PREFIX_OK)
+		return 0;
+	return wr_error(error, WEIR_EINVAL, "%s '%s' is not a network such as 192.0.2.0/24%s", flag,
+			value, files ? ", nor the path of a file that begins with / or ." : "");
+}
+
+int wr_protect_check_option(const struct wr_text_list *values, const char *flag, bool files,
+			    struct weir_error *error)
+{
+	struct wr_address_range range;
+	int rc = 0;
+
+	for (size_t i = 0; i < values->count && rc == 0; i++)
+		if (!files || !is_file(values->items[i]))
+			rc = read_network(values->items[i], flag, files, &range, error);
+	return rc;
+}
+
 int wr_protect_read_option(const struct wr_text_list *values, const char *flag, bool files,
 			   struct wr_protect_list *list, struct weir_error *error)
 {
 	for (size_t i = 0; i < values->count; i++) {
 		const char *value = values->items[i];
 		struct wr_address_range range;
-		unsigned bits;
-		int rc = 0;
+		int rc;
 
 		if (files && is_file(value))
 			rc = read_file(value, list, error);
-		else if (wr_address_prefix_parse(wr_str(value), &range, &bits) !=
-			 WR_ADDRESS_PREFIX_OK)
-			rc = wr_error(
-				error, WEIR_EINVAL,
-				"%s '%s' is not a network such as 192.0.2.0/24%s", flag, value,
-				files ? ", nor the path of a file that begins with / or ." : "");
-		else if (!wr_protect_list_add(list, &range))
+		else
+			rc = read_network(value, flag, files, &range, error);
+		if (rc == 0 && !(files && is_file(value)) && !wr_protect_list_add(list, &range))
 			rc = no_memory(error);
 		if (rc < 0)
 			return rc;

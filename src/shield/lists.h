@@ -16,6 +16,11 @@ struct weir_rules;
 int wr_protect_read_option(const struct wr_text_list *values, const char *flag, bool files,
 			   struct wr_protect_list *list, struct weir_error *error);
 
+/* Checks the values of an option that are not paths of files. Returns 0, or an error that names the
+ * option. */
+int wr_protect_check_option(const struct wr_text_list *values, const char *flag, bool files,
+			    struct weir_error *error);
+
 /* Appends the addresses in the text of a file: one address or prefix per line; # begins a comment.
  * Returns 0, or an error with `path` and the line. */
 int wr_protect_read_text(struct weir_str text, const char *path, struct wr_protect_list *list,

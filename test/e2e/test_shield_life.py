@@ -422,6 +422,12 @@ def test_protected_addresses(host):
         shield.wait_state(skipped=8, elements_v4=1)
         reasons = dict(re.findall(r"warning: (\S+) is banned, but its packets pass: (.*)", shield.log()))
         assert reasons["192.0.2.9"] == "--trust names it"
+    (["--never", "300.1.1.1"], "--never '300.1.1.1' is not a network such as 192.0.2.0/24, nor the path of a file that "
+                               "begins with / or ."),
+    (["--never", "/dev/null,foo"], "--never 'foo' is not a network"),
+    (["--trust", "foo"], "--trust 'foo' is not a network such as 192.0.2.0/24"),
+    (["--trust", "/etc/hosts"], "--trust '/etc/hosts' is not a network"),
+    (["--dry-run", "--trust", "foo"], "--trust 'foo' is not a network"),
         assert reasons["198.51.100.7"] == reasons["192.0.3.7"] == "--never names it"
         assert reasons["203.0.113.5"] == reasons["203.0.112.0/22"] == "an entry with `allow: true` in the rules names it"
         assert reasons[host.address] == "this machine has this address"

@@ -91,6 +91,25 @@ static void note_missing_shield(const struct weir_table *table)
 		puts("no shield runs on this table: the bans take effect when weir shield starts");
 }
 
+static int count_one(void *context, const struct wr_ban *ban)
+{
+	(void)ban;
+	++*(unsigned *)context;
+	return 0;
+}
+
+static int report_full(const struct weir_table *table)
+{
+	unsigned count = 0;
+
+	wr_bans_each(table, now_s(), count_one, &count);
+	fprintf(stderr,
+		"weir shield: the list of bans is full: it has %u; release some, or enlarge the "
+		"table with weir table resize\n",
+		count);
+	return WR_EXIT_NO;
+}
+
 int wr_cli_shield_add(const struct wr_cli_table_choice *choice, const char *address,
 		      const char *span)
 {
@@ -112,10 +131,7 @@ int wr_cli_shield_add(const struct wr_cli_table_choice *choice, const char *addr
 		printf("added %s\n", address);
 		note_missing_shield(table);
 	} else {
-		fputs("weir shield: the list of bans is full; release some, or enlarge the table "
-		      "with weir table resize\n",
-		      stderr);
-		code = WR_EXIT_NO;
+		code = report_full(table);
 	}
 	weir_close(table);
 	return code;

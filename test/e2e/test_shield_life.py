@@ -12,7 +12,8 @@ import pytest
 
 from weirtest import clock, env, full, needs, programs, wait_for
 from weirtest.netns import Network
-from weirtest.shield import Machines, Shield
+from weirtest.serve import Serve
+from weirtest.shield import FILL, Machines, Shield
 
 pytestmark = needs("root", "namespaces", "nft")
 
@@ -552,3 +553,13 @@ def test_100_000_elements(host):
         shield.start()  # in one transaction
         shield.wait_state(elements_v4=100001)
         assert shield.state()["failures"] == 0
+def test_full_list_of_bans(host):
+    """A table of 1 MiB has 1,020 entries."""
+    with Serve(rules=RULES.format(address="192.0.2.1"), http=True, memory="1M") as serve, \
+            Shield(host, table=serve.table, start=False) as shield:
+        subprocess.run([FILL, serve.table, "9000", "3600"], env=clock.for_weir(), check=True, capture_output=True)
+        assert shield.run("add", "198.51.100.7", "--for", "1h") == (
+            1, "weir shield: the list of bans is full: it has 1020; release some, or enlarge the table with weir table "
+               "resize\n")
+
+

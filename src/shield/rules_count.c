@@ -1,4 +1,4 @@
-/* Counts rules over netlink; see rules_count.h. */
+/* Asks for the table and its rules over netlink; see rules_count.h. */
 #include "shield/rules_count.h"
 
 #include <errno.h>
@@ -6,7 +6,7 @@
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netlink.h>
-#include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -20,7 +20,7 @@
 
 #define MESSAGE(type) (NFNL_SUBSYS_NFTABLES << 8 | (type))
 
-/* The question: all rules of the table. */
+/* The question: the table, or all rules of the table. */
 struct question {
 	struct nlmsghdr head;
 	struct nfgenmsg family;
@@ -28,12 +28,14 @@ struct question {
 	char table[NLA_ALIGN(sizeof TABLE)];
 };
 
-static int ask(int fd)
+_Static_assert((int)NFTA_RULE_TABLE == (int)NFTA_TABLE_NAME, "the attribute of both questions");
+
+static int ask(int fd, unsigned type, unsigned flags)
 {
 	struct question question = {
 		.head = {.nlmsg_len = sizeof question,
-			 .nlmsg_type = MESSAGE(NFT_MSG_GETRULE),
-			 .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
+			 .nlmsg_type = (uint16_t)MESSAGE(type),
+			 .nlmsg_flags = (uint16_t)(NLM_F_REQUEST | flags)},
 		.family = {.nfgen_family = NFPROTO_INET, .version = NFNETLINK_V0},
 		.attribute = {.nla_len = NLA_HDRLEN + sizeof TABLE, .nla_type = NFTA_RULE_TABLE},
 		.table = TABLE,
@@ -97,7 +99,7 @@ static int count_once(unsigned *count)
 	*count = 0;
 	if (fd < 0)
 		return -1;
-	rc = ask(fd);
+	rc = ask(fd, NFT_MSG_GETRULE, NLM_F_DUMP);
 	rc = rc < 0 ? rc : read_answer(fd, count);
 	saved = errno;
 	close(fd);
@@ -114,4 +116,18 @@ int wr_nft_rules_count(unsigned *count, struct weir_error *error)
 			break;
 	}
 	return wr_error_errno(error, WEIR_ESYS, "cannot count the rules of nftables");
+}
+
+bool wr_nft_table_exists(void)
+{
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER);
+	_Alignas(struct nlmsghdr) char answer[1024];
+	const struct nlmsghdr *head = (const struct nlmsghdr *)(void *)answer;
+	ssize_t len = -1;
+
+	if (fd >= 0 && ask(fd, NFT_MSG_GETTABLE, 0) == 0)
+		len = recv(fd, answer, sizeof answer, 0);
+	if (fd >= 0)
+		close(fd);
+	return len >= (ssize_t)sizeof *head && head->nlmsg_type == MESSAGE(NFT_MSG_NEWTABLE);
 }

@@ -197,8 +197,8 @@ static int lock_all(struct wr_nft_shield *shield, struct weir_error *error)
 	return rc < 0 && rc != WEIR_ENOENT ? rc : 0;
 }
 
-/* Refuses a second shield in this network namespace, also if a stranger holds the name of the
- * socket. A table without a living owner is left from a shield that was killed, or that ended with
+/* Refuses to replace a table of another program, which has no owner. Refuses a second shield in this
+ * network namespace, also if a stranger holds the name of the socket. A table without a living owner is left from a shield that was killed, or that ended with
  * --leave; it is replaced. */
 static int check_owner(struct weir_error *error)
 {
@@ -261,6 +261,11 @@ static void free_all(struct wr_nft_shield *shield)
 		close(shield->signals);
 	if (shield->lock >= 0)
 		close(shield->lock);
+	if (!owner && wr_nft_table_exists())
+		return wr_error(error, WEIR_EINVAL,
+				"the table " WR_NFT_TABLE " of nftables is not one of weir shield, "
+				"which would replace it: give it another name, or remove it with "
+				"nft delete table " WR_NFT_TABLE);
 	if (shield->namespace_lock >= 0)
 		close(shield->namespace_lock);
 }

@@ -259,6 +259,17 @@ def test_lock_file_of_another_user(host):
         lock.touch()
         os.chown(lock, 60901, 60901)
         assert shield.run() == (1, f"weir shield: {lock} does not belong to this user; remove it\n")
+def test_table_of_another_program_is_kept(host):
+    host.run("nft", "-f", "-", text="table inet weir { chain mine { tcp dport 23 drop; }\n}\n")
+    before = ruleset(host)
+    with Shield(host, start=False) as shield:
+        assert shield.run() == (1, "weir shield: the table inet weir of nftables is not one of weir shield, which would "
+                                   "replace it: give it another name, or remove it with nft delete table inet weir\n")
+        assert ruleset(host) == before
+        host.run("nft", "delete", "table", "inet", "weir")
+        shield.start()
+
+
         lock.unlink()
 
 

@@ -138,3 +138,16 @@ def test_limit_drops_connections_above_the_rate(machines):
         machines.client.run("ip", "address", "add", "10.213.0.77/24", "dev", "eth0")
         assert [machines.connect(machines.server.address, "10.213.0.77", seconds=5) for _ in range(8)] == ["open"] * 8
         wait_for(lambda: shield.state()["packets"] > 0, "the counter")
+
+
+def test_limit_does_not_drop_a_protected_ipv6_address(machines):
+    """Nine connections of a protected address pass, and the sixth of another one does not."""
+    protected, other = "2001:db8:7::77", "2001:db8:8::88"
+    for address in (protected, other):
+        machines.client.run("ip", "-6", "address", "add", f"{address}/128", "dev", "eth0", "nodad")
+        machines.server.run("ip", "-6", "route", "add", f"{address}/128", "dev", "eth0")
+    with Shield(machines.server, "--limit", "2/hour", "--port", "8080", "--never", protected) as shield:
+        assert [machines.connect(machines.server.v6, protected, seconds=5) for _ in range(9)] == ["open"] * 9
+        assert shield.state()["packets"] == 0
+        outcomes = [machines.connect(machines.server.v6, other, seconds=5 if n < 5 else 0.3) for n in range(6)]
+        assert outcomes == ["open"] * 5 + ["timeout"]

@@ -7,7 +7,9 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -17,6 +19,7 @@
 #include "shield/nft.h"
 #include "shield/rules_count.h"
 #include "shield/run_impl.h"
+#include "table/paths.h"
 #include "table/pause.h"
 
 #define LOOK_MS 100
@@ -26,27 +29,60 @@
 
 /* ---- work of the loop ---- */
 
-/* Opens the table again after a resize. The old one stays in use if this fails. */
-static void follow_resize(struct wr_nft_shield *shield)
+/* Opens the table, also a resized one. The user that the shield changes to may have another default
+ * folder, so a table in WR_SYSTEM_DIR is looked for there again. */
+static int open_existing(const struct wr_nft_shield *shield, struct weir_table **table,
+			 struct weir_error *error)
 {
-	const struct wr_nft_settings *settings = shield->settings;
+	const char *former = shield->table ? shield->table->path : "";
 	struct weir_opts opts = {.size = sizeof opts,
 				 .flags = WEIR_OPEN_EXISTING,
-				 .name = settings->table_name,
-				 .dir = settings->table_dir};
-	struct weir_error error;
-	struct weir_table *table;
+				 .name = shield->settings->table_name,
+				 .dir = shield->settings->table_dir};
 
-	if (weir_moved(shield->table) == 0)
+	if (!opts.dir && strncmp(former, WR_SYSTEM_DIR "/", sizeof WR_SYSTEM_DIR) == 0)
+		opts.dir = WR_SYSTEM_DIR;
+	return weir_open(&opts, table, error);
+}
+
+/* Returns the number of a file, or 0 if there is none. The kernel does not give the number of a file
+ * that is still open to another file. */
+static ino_t inode_of(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 ? st.st_ino : 0;
+}
+
+/* Opens the table again after a resize, or if another table has its name. The old one stays in use
+ * if this fails. */
+static void follow_table(struct wr_nft_shield *shield)
+{
+	ino_t inode = inode_of(shield->table->path);
+	struct weir_table *table;
+	struct weir_error error;
+	bool resized;
+
+	if (weir_moved(shield->table) == 0 && inode == shield->inode)
 		return;
-	if (weir_open(&opts, &table, &error) < 0) {
-		wr_log(WR_LOG_WARN, "cannot open the resized table: %s", error.text);
+	if (open_existing(shield, &table, &error) < 0) {
+		if (!shield->is_table_lost)
+			wr_log(WR_LOG_WARN,
+			       "cannot open the table again, which was resized, removed or "
+			       "replaced: %s; until this succeeds, the bans of the former table "
+			       "stay",
+			       error.text);
+		shield->is_table_lost = true;
 		return;
 	}
+	resized = weir_moved(shield->table) != 0;
 	weir_close(shield->table);
 	shield->table = table;
+	shield->inode = inode;
+	shield->is_table_lost = false;
 	shield->replan = true;
-	wr_log(WR_LOG_INFO, "opened the resized table");
+	wr_log(WR_LOG_INFO, resized ? "opened the resized table"
+				    : "opened the table that has replaced the former one");
 }
 
 static int64_t wall_offset_ns(void)
@@ -92,7 +128,7 @@ static void work_each_second(struct wr_nft_shield *shield)
 {
 	struct weir_error error;
 
-	follow_resize(shield);
+	follow_table(shield);
 	wr_nft_lists_look(shield, false);
 	if (shield->present.has_table &&
 	    (wr_nft_count(&shield->state.packets, &shield->state.bytes, &error) < 0 ||
@@ -155,26 +191,42 @@ static void run_loop(struct wr_nft_shield *shield)
  * the same time. */
 static int open_table(struct wr_nft_shield *shield, bool wait, struct weir_error *error)
 {
-	struct weir_opts opts = {.size = sizeof opts,
-				 .flags = WEIR_OPEN_EXISTING,
-				 .name = shield->settings->table_name,
-				 .dir = shield->settings->table_dir};
-	int rc = weir_open(&opts, &shield->table, error);
+	const char *name = shield->settings->table_name;
+	int rc = open_existing(shield, &shield->table, error);
 
 	if (rc == WEIR_ENOENT && wait)
 		wr_log(WR_LOG_INFO,
 		       "waits up to %d s for the table %s, which weir gateway and weir serve make",
-		       TABLE_TRIES * LOOK_MS / 1000, opts.name ? opts.name : "default");
+		       TABLE_TRIES * LOOK_MS / 1000, name ? name : "default");
 	for (int tries = 0; rc == WEIR_ENOENT && wait && tries < TABLE_TRIES; tries++) {
 		poll(NULL, 0, LOOK_MS);
-		rc = weir_open(&opts, &shield->table, error);
+		rc = open_existing(shield, &shield->table, error);
 	}
+	if (rc == 0)
+		shield->inode = inode_of(shield->table->path);
 	if (rc == WEIR_ENOENT)
 		return wr_error(error, rc,
 				"there is no table %s: start weir gateway or weir serve first, or "
 				"name the table with --table and --dir",
-				opts.name ? opts.name : "default");
+				name ? name : "default");
 	return rc;
+}
+
+/* Opens the table once more with the remaining rights: a resize makes this necessary later. */
+static int check_access(const struct wr_nft_shield *shield, struct weir_error *error)
+{
+	struct weir_error reason;
+	struct weir_table *table;
+	int rc = open_existing(shield, &table, &reason);
+
+	if (rc == 0)
+		weir_close(table);
+	return rc == 0 ? 0
+		       : wr_error(error, rc,
+				  "after giving up rights, the shield could not open the table "
+				  "again when it is resized: %s; name a user with access to the "
+				  "table with --user, or change its owner or group (chown, chgrp)",
+				  reason.text);
 }
 
 static int open_signals(struct wr_nft_shield *shield, struct weir_error *error)
@@ -209,6 +261,11 @@ static int check_owner(struct weir_error *error)
 				"weir shield already runs in this network namespace: process %ld; "
 				"stop it first",
 				owner);
+	if (!owner && wr_nft_table_exists())
+		return wr_error(error, WEIR_EINVAL,
+				"the table " WR_NFT_TABLE " of nftables is not one of weir shield, "
+				"which would replace it: give it another name, or remove it with "
+				"nft delete table " WR_NFT_TABLE);
 	if (owner)
 		wr_log(WR_LOG_INFO, "replaces the table of process %ld, which has ended", owner);
 	return 0;
@@ -224,6 +281,7 @@ static int start(struct wr_nft_shield *shield, struct weir_error *error)
 	rc = rc < 0 ? rc : wr_nft_open(&shield->nft, error);
 	rc = rc < 0 ? rc : wr_nft_rights_drop(&shield->settings->user, error);
 	rc = rc < 0 ? rc : wr_nft_filter_load(error);
+	rc = rc < 0 ? rc : check_access(shield, error);
 	rc = rc < 0 ? rc : wr_nft_lists_read(shield, error);
 	rc = rc < 0 ? rc : check_owner(error);
 	return rc < 0 ? rc : wr_nft_carry(shield, error);
@@ -261,11 +319,6 @@ static void free_all(struct wr_nft_shield *shield)
 		close(shield->signals);
 	if (shield->lock >= 0)
 		close(shield->lock);
-	if (!owner && wr_nft_table_exists())
-		return wr_error(error, WEIR_EINVAL,
-				"the table " WR_NFT_TABLE " of nftables is not one of weir shield, "
-				"which would replace it: give it another name, or remove it with "
-				"nft delete table " WR_NFT_TABLE);
 	if (shield->namespace_lock >= 0)
 		close(shield->namespace_lock);
 }

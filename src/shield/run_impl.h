@@ -2,6 +2,8 @@
 #ifndef WR_SHIELD_RUN_IMPL_H
 #define WR_SHIELD_RUN_IMPL_H
 
+#include <sys/types.h>
+
 #include "base/clock.h"
 #include "shield/apply.h"
 #include "shield/run.h"
@@ -9,6 +11,8 @@
 struct wr_nft_shield {
 	const struct wr_nft_settings *settings;
 	struct weir_table *table;
+	ino_t inode;        /* of the table's file */
+	bool is_table_lost; /* the table cannot be opened again, which was logged */
 	struct nft_ctx *nft;
 	struct wr_protect protect;
 	struct weir_rules *rules; /* of --rules, or NULL */

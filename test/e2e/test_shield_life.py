@@ -128,7 +128,6 @@ def test_two_shields_started_at_once(host):
         loser.process = None
 
 
-def test_second_shield_in_another_container_is_refused(host):
 def test_holder_that_has_not_written_its_id_yet(host):
     """A shield that is between locking the file and writing its id. The file is empty, or has an earlier shield's id."""
     with Shield(host, start=False) as shield:
@@ -158,6 +157,7 @@ def test_many_shields_started_at_once_on_a_table(host):
                 one.stderr.close()
 
 
+def test_second_shield_in_another_container_is_refused(host):
     """A shield in another namespace of process ids does not see the first one in /proc."""
     with Shield(host) as shield, Shield(host, start=False) as other:
         words = other.command()
@@ -201,11 +201,29 @@ def test_table_is_resized_while_the_shield_runs(host):
     with Shield(host) as shield:
         shield.add("198.51.100.7", "1h")
         shield.wait_elements("banned4", "198.51.100.7")
-        subprocess.run([env.WEIR, "table", "resize", "default", "128M", "--dir", shield.table], check=True,
-                       env=clock.for_weir(), stdout=subprocess.DEVNULL)
+        resize(shield, "128M")
         wait_for(lambda: "opened the resized table" in shield.log(), "the resized table")
         shield.add("198.51.100.8", "1h")
         wait_for(lambda: "198.51.100.8" in shield.elements("banned4"), "the new ban")
+
+
+def test_table_is_replaced_while_the_shield_runs(host):
+    """`weir table rm`, and a restarted service makes a new table. The shield follows to it."""
+    with Shield(host) as shield:
+        shield.add("198.51.100.7", "1h")
+        shield.wait_elements("banned4", "198.51.100.7")
+        subprocess.run([env.WEIR, "table", "rm", "default", "--dir", shield.table], check=True, env=clock.for_weir(),
+                       stdout=subprocess.DEVNULL)
+        wait_for(lambda: "cannot open the table again" in shield.log(), "the warning")
+        assert set(shield.elements("banned4")) == {"198.51.100.7"}
+        shield.fill(0)
+        wait_for(lambda: "opened the table that has replaced the former one" in shield.log(), "the new table")
+        shield.add("198.51.100.8", "1h")
+        shield.wait_elements("banned4", "198.51.100.8")
+        assert shield.state()["pid"] == shield.process.pid
+        assert shield.run() == (1, "weir shield: weir shield already runs on this table: process "
+                                   f"{shield.process.pid}; stop it first\n")
+        assert shield.log().count("cannot open the table again") == 1
 
 
 def test_table_removed_by_another_program_is_written_again(host):
@@ -241,6 +259,17 @@ def test_rules_removed_by_another_program_are_written_again(host, options, count
         assert f"another program has changed the rules of inet weir: 0 instead of {count}" in shield.log()
 
 
+def test_table_of_another_program_is_kept(host):
+    host.run("nft", "-f", "-", text="table inet weir { chain mine { tcp dport 23 drop; }\n}\n")
+    before = ruleset(host)
+    with Shield(host, start=False) as shield:
+        assert shield.run() == (1, "weir shield: the table inet weir of nftables is not one of weir shield, which would "
+                                   "replace it: give it another name, or remove it with nft delete table inet weir\n")
+        assert ruleset(host) == before
+        host.run("nft", "delete", "table", "inet", "weir")
+        shield.start()
+
+
 def test_step_of_the_wall_clock(host):
     """The kernel's timeouts do not follow the wall clock, so the shield writes them again."""
     with Shield(host) as shield:
@@ -259,17 +288,6 @@ def test_lock_file_of_another_user(host):
         lock.touch()
         os.chown(lock, 60901, 60901)
         assert shield.run() == (1, f"weir shield: {lock} does not belong to this user; remove it\n")
-def test_table_of_another_program_is_kept(host):
-    host.run("nft", "-f", "-", text="table inet weir { chain mine { tcp dport 23 drop; }\n}\n")
-    before = ruleset(host)
-    with Shield(host, start=False) as shield:
-        assert shield.run() == (1, "weir shield: the table inet weir of nftables is not one of weir shield, which would "
-                                   "replace it: give it another name, or remove it with nft delete table inet weir\n")
-        assert ruleset(host) == before
-        host.run("nft", "delete", "table", "inet", "weir")
-        shield.start()
-
-
         lock.unlink()
 
 
@@ -287,12 +305,59 @@ def test_process_has_one_capability_and_a_filter(host):
 
 def test_process_becomes_another_user(host):
     with Shield(host, "--user", "60900", start=False) as shield:
+        give_table(shield, 60900)
         shield.start()
         status = Path(f"/proc/{shield.process.pid}/status").read_text()
         assert "Uid:\t60900\t60900\t60900\t60900\n" in status
         assert f"CapEff:\t{1 << 12:016x}\n" in status
         shield.add("198.51.100.7", "1h")
         shield.wait_elements("banned4", "198.51.100.7")
+
+
+def give_table(shield, group):
+    """Gives the group access to the table and its folder."""
+    os.chown(shield.table, 0, group)
+    os.chmod(shield.table, 0o750)
+    for path in shield.table.glob("default.v?"):
+        os.chown(path, 0, group)
+        os.chmod(path, 0o660)
+
+
+def resize(shield, size):
+    subprocess.run([env.WEIR, "table", "resize", "default", size, "--dir", shield.table], check=True, env=clock.for_weir(),
+                   stdout=subprocess.DEVNULL)
+
+
+def test_table_that_the_user_cannot_open_again(host):
+    with Shield(host, "--user", "60900", start=False) as shield:
+        os.chmod(shield.table, 0o700)
+        code, output = shield.run("--user", "60900")
+        assert code == 1
+        assert re.fullmatch("weir shield: after giving up rights, the shield could not open the table again when it is resized: "
+                            f".*{shield.table}/default.*Permission denied.*; name a user with access to the table with --user, "
+                            r"or change its owner or group \(chown, chgrp\)\n", output), output
+        assert not shield.has_table()
+
+
+def test_table_that_cannot_be_opened_again_is_logged_once(host):
+    with Shield(host, "--user", "60900", start=False) as shield:
+        give_table(shield, 60900)
+        shield.start()
+        shield.add("198.51.100.7", "1h")
+        shield.wait_elements("banned4", "198.51.100.7")
+        os.chown(shield.table, 0, 0)
+        os.chmod(shield.table, 0o700)
+        resize(shield, "128M")
+        wait_for(lambda: "cannot open the table again" in shield.log(), "the warning")
+        for _ in range(2):  # the shield writes the nftables table again after the look of a later second
+            host.run("nft", "delete", "table", "inet", "weir")
+            wait_for(shield.has_table, "the table")
+        assert shield.log().count("cannot open the table again") == 1
+        give_table(shield, 60900)
+        wait_for(lambda: "opened the resized table" in shield.log(), "the resized table")
+        assert shield.log().count("cannot open the table again") == 1
+        shield.add("198.51.100.8", "1h")
+        shield.wait_elements("banned4", "198.51.100.7", "198.51.100.8")
 
 
 def test_user_without_rights_is_told_what_is_needed(host):
@@ -357,6 +422,12 @@ def test_kernel_without_netfilter(host):
     (["--limit", "100/s", "--port", "80"], "--limit '100/s' is not a rate such as 100/second"),
     (["--limit", "1/day", "--port", "0"], "--port '0' is not a port"),
     (["--hooks", "output"], "--hooks 'output' is not input or forward"),
+    (["--never", "300.1.1.1"], "--never '300.1.1.1' is not a network such as 192.0.2.0/24, nor the path of a file that "
+                               "begins with / or ."),
+    (["--never", "/dev/null,foo"], "--never 'foo' is not a network"),
+    (["--trust", "foo"], "--trust 'foo' is not a network such as 192.0.2.0/24"),
+    (["--trust", "/etc/hosts"], "--trust '/etc/hosts' is not a network"),
+    (["--dry-run", "--trust", "foo"], "--trust 'foo' is not a network"),
     (["add", "198.51.100.7"], "add needs --for TIME"),
     (["add", "198.51.100.7/24", "--for", "1h"], "'198.51.100.7/24' has bits behind its prefix"),
     (["add", "0.0.0.0/0", "--for", "1h"], "'0.0.0.0/0' is every address"),
@@ -434,12 +505,6 @@ def test_protected_addresses(host):
         shield.wait_state(skipped=8, elements_v4=1)
         reasons = dict(re.findall(r"warning: (\S+) is banned, but its packets pass: (.*)", shield.log()))
         assert reasons["192.0.2.9"] == "--trust names it"
-    (["--never", "300.1.1.1"], "--never '300.1.1.1' is not a network such as 192.0.2.0/24, nor the path of a file that "
-                               "begins with / or ."),
-    (["--never", "/dev/null,foo"], "--never 'foo' is not a network"),
-    (["--trust", "foo"], "--trust 'foo' is not a network such as 192.0.2.0/24"),
-    (["--trust", "/etc/hosts"], "--trust '/etc/hosts' is not a network"),
-    (["--dry-run", "--trust", "foo"], "--trust 'foo' is not a network"),
         assert reasons["198.51.100.7"] == reasons["192.0.3.7"] == "--never names it"
         assert reasons["203.0.113.5"] == reasons["203.0.112.0/22"] == "an entry with `allow: true` in the rules names it"
         assert reasons[host.address] == "this machine has this address"
@@ -529,6 +594,16 @@ def test_full_set_keeps_the_bans_that_end_last(host):
         assert shield.state()["failures"] == 0
 
 
+def test_full_list_of_bans(host):
+    """A table of 1 MiB has 1,020 entries."""
+    with Serve(rules=RULES.format(address="192.0.2.1"), http=True, memory="1M") as serve, \
+            Shield(host, table=serve.table, start=False) as shield:
+        subprocess.run([FILL, serve.table, "9000", "3600"], env=clock.for_weir(), check=True, capture_output=True)
+        assert shield.run("add", "198.51.100.7", "--for", "1h") == (
+            1, "weir shield: the list of bans is full: it has 1020; release some, or enlarge the table with weir table "
+               "resize\n")
+
+
 def test_list_writes_one_and_many(host):
     with Shield(host) as shield:
         shield.add("198.51.100.7", "1h")
@@ -564,13 +639,3 @@ def test_100_000_elements(host):
         shield.start()  # in one transaction
         shield.wait_state(elements_v4=100001)
         assert shield.state()["failures"] == 0
-def test_full_list_of_bans(host):
-    """A table of 1 MiB has 1,020 entries."""
-    with Serve(rules=RULES.format(address="192.0.2.1"), http=True, memory="1M") as serve, \
-            Shield(host, table=serve.table, start=False) as shield:
-        subprocess.run([FILL, serve.table, "9000", "3600"], env=clock.for_weir(), check=True, capture_output=True)
-        assert shield.run("add", "198.51.100.7", "--for", "1h") == (
-            1, "weir shield: the list of bans is full: it has 1020; release some, or enlarge the table with weir table "
-               "resize\n")
-
-

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from weirtest import JSON, env, fetch, needs, programs, tokens, wait_for
+from weirtest.gateway import variables
 from weirtest.serve import Serve
 from weirtest.shield import Machines, Shield
 
@@ -72,7 +73,8 @@ class Gateway:
             self.process = programs.start(
                 [*self.machines.server.prefix, str(env.WEIR), "gateway", "--upstream", "http://127.0.0.1:9", "--listen", "8000",
                  "--rules", self.folder / "rules.yaml", "--table", self.table, "--admin", "off",
-                 "--user", "root", "--runtime", self.folder / "run"], stdout=file, stderr=file)
+                 "--user", "root", "--runtime", self.folder / "run"], stdout=file, stderr=file,
+                env=variables(self.folder))
         wait_for(lambda: "weir gateway is ready" in out.read_text() or self.process.poll() is not None, "the gateway", 30)
         assert self.process.poll() is None, out.read_text()
         out.rename(out.with_suffix(f".{self.process.pid}"))

@@ -132,7 +132,8 @@ bool wr_suspend_read(struct wr_suspend *suspend, const struct weir_table *table,
 {
 	bool ok = true;
 
-	*suspend = (struct wr_suspend){.table = table, .pausing = wr_pause_state(table)};
+	*suspend = (struct wr_suspend){
+		.table = table, .rules = rules, .pausing = wr_pause_state(table)};
 	if (rules)
 		ok = add_present(suspend, rules);
 	sort_rules(suspend);
@@ -142,14 +143,21 @@ bool wr_suspend_read(struct wr_suspend *suspend, const struct weir_table *table,
 	return ok;
 }
 
-/* Looks for a pause of a rule whose name is neither in the rules nor in the statistics. A ban with
- * the text of its key has the name beside this text. */
-static bool is_paused_unknown(const struct wr_suspend *suspend, const struct wr_ban *ban)
+/* Returns the state of a rule that is neither in the rules nor in the statistics, such as a removed
+ * rule after a resize. A ban with the text of its key has the rule's name beside this text. */
+static enum wr_suspend_kind find_unknown(const struct wr_suspend *suspend, const struct wr_ban *ban)
 {
 	struct wr_table_text_note note;
+	struct weir_str name;
 
-	return wr_note_read(suspend->table, ban->key, &note) &&
-	       is_paused(suspend, (struct weir_str){note.rule, note.rule_len});
+	if (!wr_note_read(suspend->table, ban->key, &note))
+		return WR_SUSPEND_NONE;
+	name = (struct weir_str){note.rule, note.rule_len};
+	if (is_paused(suspend, name))
+		return WR_SUSPEND_PAUSED;
+	return suspend->rules && ban->flags & WR_BAN_AUTOMATIC && has_domain(suspend->rules, name)
+		       ? WR_SUSPEND_REMOVED
+		       : WR_SUSPEND_NONE;
 }
 
 enum wr_suspend_kind wr_suspend_find(const struct wr_suspend *suspend, const struct wr_ban *ban)
@@ -162,7 +170,7 @@ enum wr_suspend_kind wr_suspend_find(const struct wr_suspend *suspend, const str
 		return WR_SUSPEND_PAUSED;
 	found = find_rule(suspend, suspend->count, ban->rule);
 	if (!found)
-		return is_paused_unknown(suspend, ban) ? WR_SUSPEND_PAUSED : WR_SUSPEND_NONE;
+		return find_unknown(suspend, ban);
 	if (found->kind == WR_SUSPEND_PAUSED || found->kind == WR_SUSPEND_SHADOW ||
 	    ban->flags & WR_BAN_AUTOMATIC)
 		return found->kind;

@@ -33,14 +33,16 @@ struct wr_suspend_rule {
 /* The state of all rules at one time. A zeroed struct can be freed. */
 struct wr_suspend {
 	const struct weir_table *table;
-	struct wr_suspend_rule *items; /* sorted by `rule` */
+	const struct weir_rules *rules; /* or NULL */
+	struct wr_suspend_rule *items;  /* sorted by `rule` */
 	size_t count, room;
 	unsigned pausing; /* wr_pause_state() */
 };
 
 /* Reads the state of the rules: pauses from the table, everything else from `rules`, which may be
- * NULL. The names of rules that are not in `rules` come from the statistics of the table. Returns
- * false if there is no memory. The caller calls wr_suspend_free() in both cases. */
+ * NULL. The names of rules that are not in `rules` come from the statistics of the table, and in
+ * wr_suspend_find() from the texts of keys. Returns false if there is no memory. The caller calls
+ * wr_suspend_free() in both cases. `table` and `rules` stay open until then. */
 bool wr_suspend_read(struct wr_suspend *suspend, const struct weir_table *table,
 		     const struct weir_rules *rules);
 void wr_suspend_free(struct wr_suspend *suspend);

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from weirtest import JSON, env, fetch, needs, programs, tokens, wait_for
+from weirtest import JSON, clock, env, fetch, needs, programs, tokens, wait_for
 from weirtest.gateway import variables
 from weirtest.serve import Serve
 from weirtest.shield import Machines, Shield
@@ -241,3 +241,21 @@ def test_changed_rules_let_packets_pass(machines, old, new, reason, of_operator)
             serve.rules.write_text(rules)
             machines.wait_dropped(shield)
             shield.wait_state(skipped=0, elements_v4=2)
+
+
+def test_removed_rule_after_a_resize(machines):
+    """A resize does not copy the statistics, which had the name of the removed rule. The text of the key has it too."""
+    rules = RULES.replace("SHIELD", "true")
+    with Serve(rules=rules, http=True, admin=True) as serve, \
+            Shield(machines.server, "--rules", serve.rules, table=serve.table) as shield:
+        ban_client(serve, machines)
+        machines.wait_dropped(shield)
+        serve.rules.write_text(rules.replace("unit: year", "unit: month"))
+        machines.wait_open()
+        subprocess.run([env.WEIR, "table", "resize", "default", "16M", "--dir", serve.table], check=True,
+                       env=clock.for_weir(), capture_output=True, timeout=env.patience(60))
+        wait_for(lambda: "opened the resized table" in shield.log(), "the resized table")
+        shield.add("203.0.113.9", "1h")
+        shield.wait_elements("banned4", "203.0.113.9")
+        assert machines.connect(seconds=2) == "open"
+        assert skipped(shield, "--rules", serve.rules) == {machines.client.address: REMOVED}

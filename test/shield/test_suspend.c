@@ -142,6 +142,29 @@ static void test_removed_rule(void **state)
 	drop_table(table);
 }
 
+/* A resize does not copy the statistics. The rule's name then comes from the text of the key. */
+static void test_removed_rule_of_a_text(void **state)
+{
+	struct weir_table *table = open_table();
+	struct weir_rules *rules = rules_with("ban: {after: 3, within: 1h, for: 1h, shield: true}");
+	struct wr_table_text_note note;
+
+	(void)state;
+	check(table, rules, "api/user/1h", WR_BAN_AUTOMATIC, WR_SUSPEND_NONE); /* no text */
+	wr_note_text(&note, "api/user/1h", 11, "key", 3, NOW_S);
+	wr_note_write(table, (struct wr_key){7}, &note, NOW_S);
+	check(table, rules, "api/user/1h", WR_BAN_AUTOMATIC, WR_SUSPEND_REMOVED);
+	check(table, rules, "api/user/1h", 0, WR_SUSPEND_NONE);
+	check(table, NULL, "api/user/1h", WR_BAN_AUTOMATIC, WR_SUSPEND_NONE);
+	wr_note_text(&note, "api2/user/1h", 12, "key", 3, NOW_S);
+	wr_note_write(table, (struct wr_key){7}, &note, NOW_S);
+	check(table, rules, "api2/user/1h", WR_BAN_AUTOMATIC, WR_SUSPEND_NONE);
+	/* A rule in the rules is found by its hash, whatever the text says. */
+	check(table, rules, "api/ip/1h", WR_BAN_AUTOMATIC, WR_SUSPEND_NONE);
+	weir_rules_free(rules);
+	drop_table(table);
+}
+
 static void test_pauses(void **state)
 {
 	struct weir_table *table = open_table();
@@ -182,6 +205,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_state_of_a_rule),
 		cmocka_unit_test(test_removed_rule),
+		cmocka_unit_test(test_removed_rule_of_a_text),
 		cmocka_unit_test(test_pauses),
 	};
 

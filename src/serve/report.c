@@ -10,6 +10,8 @@
 #include "serve/fleet/redis.h"
 #include "serve/service.h"
 #include "serve/open.h"
+#include "table/ban.h"
+#include "table/pause.h"
 
 static void report_table(struct weir_table *table)
 {
@@ -49,6 +51,29 @@ static void report_port(const struct wr_service *service, const struct wr_listen
 		       token ? "#token=" : "", token ? token : "");
 }
 
+static int count_shielded(void *context, const struct wr_ban *ban)
+{
+	if (ban->flags & WR_BAN_SHIELD && !(ban->flags & (WR_BAN_SHADOW | WR_BAN_BARE)))
+		++*(unsigned *)context;
+	return 0;
+}
+
+/* Warns if the service refuses nothing, but weir shield drops the packets of earlier bans. */
+static void report_shielded(struct weir_table *table)
+{
+	unsigned count = 0;
+
+	if (wr_pause_state(table) & WR_PAUSING_ALL)
+		return;
+	wr_bans_each(table, (uint32_t)(wr_clock_wall_ns() / WR_SECOND_NS), count_shielded, &count);
+	if (count)
+		wr_log(WR_LOG_WARN,
+		       "shadow mode refuses nothing, but the table has %u earlier ban%s with "
+		       "`shield`, and weir shield continues to drop the packets of such clients: "
+		       "run weir pause, or end the bans with weir ban release",
+		       count, count == 1 ? "" : "s");
+}
+
 void wr_service_report_redis(const struct wr_service *service)
 {
 	const struct wr_serve_redis *redis = service->redis;
@@ -77,6 +102,8 @@ void wr_service_report(struct wr_service *service)
 	if (weir_log_advice(service->core->table, &opts, service->first_rules, text, sizeof text))
 		wr_log(WR_LOG_WARN, "%s", text);
 	wr_service_report_redis(service);
+	if (service->settings.shadow)
+		report_shielded(service->core->table);
 	for (const struct wr_listener *l = service->listeners; l; l = l->next)
 		report_port(service, l);
 	wr_log(WR_LOG_INFO, "%u thread%s, %u connections at most%s", service->loop_count,

@@ -243,6 +243,33 @@ def test_changed_rules_let_packets_pass(machines, old, new, reason, of_operator)
             shield.wait_state(skipped=0, elements_v4=2)
 
 
+def test_dry_run_warns_of_earlier_bans(machines):
+    """A dry run of the service refuses nothing, but the shield does not know of it."""
+    warning = "shadow mode refuses nothing, but the table has 1 earlier ban with `shield`"
+    with Serve(rules=RULES.replace("SHIELD", "true"), http=True, admin=True) as serve, \
+            Shield(machines.server, table=serve.table) as shield:
+        ban_client(serve, machines)
+        shield.add("203.0.113.9", "1h")  # the service never refused this address
+        machines.wait_dropped(shield)
+        serve.stop()
+        serve.start()
+        assert warning not in serve.log()
+        serve.stop()
+        serve.args.append("--shadow")
+        serve.start()
+        assert warning in serve.log()
+        assert machines.connect() == "timeout"
+        weir_do(serve, "pause")
+        machines.wait_open()
+        serve.stop()
+        serve.start()
+        assert serve.log().count(warning) == 1
+        weir_do(serve, "resume")
+        machines.wait_dropped(shield)
+        assert weir_ban(serve, "release", "--automatic") == "released 1 ban\n"
+        machines.wait_open()
+
+
 def test_removed_rule_after_a_resize(machines):
     """A resize does not copy the statistics, which had the name of the removed rule. The text of the key has it too."""
     rules = RULES.replace("SHIELD", "true")

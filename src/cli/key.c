@@ -164,23 +164,34 @@ static void print_units(const json_t *counter, double limit)
 		printf(", fully reset in %s", wr_cli_client_span(reset_s, span));
 }
 
-/* Prints whether a rule has set the ban, and how many refusals count toward the next ban: " by its
- * rule (ban 2 within a day)" and ", 12 of 50 refusals that start a ban". */
+/* Prints ", 12 of 50 refusals that start a ban". Prints nothing during such a ban. */
+static void print_refusals(const json_t *counter)
+{
+	double after = wr_cli_client_number(counter, "ban_after");
+	bool shadow = json_is_true(json_object_get(counter, "shadow"));
+	const char *until = shadow ? "shadow_ban_until" : "banned_until";
+
+	if (after > 0 && json_is_null(json_object_get(counter, until)))
+		printf(", %.0f of %.0f refusals that start a ban",
+		       wr_cli_client_number(counter, "ban_refusals"), after);
+}
+
+/* Prints the ban in force, with its number if a rule has set it: ", banned until … by its rule
+ * (ban 2 within a day)". Also prints the ban in shadow mode and the refusals. */
 static void print_ban(const json_t *counter)
 {
 	double level = wr_cli_client_number(counter, "ban_level");
-	double after = wr_cli_client_number(counter, "ban_after");
+	const json_t *shadow_until = json_object_get(counter, "shadow_ban_until");
 
 	print_until("banned", json_object_get(counter, "banned_until"));
 	if (json_is_true(json_object_get(counter, "ban_automatic")))
 		printf(" by its rule (ban %.0f within a day)", level);
 	if (json_is_true(json_object_get(counter, "ban_shield")))
 		printf(", also by weir shield");
-	print_until("would be banned", json_object_get(counter, "shadow_ban_until"));
-	if (after > 0 && json_is_null(json_object_get(counter, "banned_until")) &&
-	    json_is_null(json_object_get(counter, "shadow_ban_until")))
-		printf(", %.0f of %.0f refusals that start a ban",
-		       wr_cli_client_number(counter, "ban_refusals"), after);
+	print_until("would be banned", shadow_until);
+	if (shadow_until && !json_is_null(shadow_until))
+		printf(" in shadow mode");
+	print_refusals(counter);
 }
 
 static void print_counter(const json_t *counter)

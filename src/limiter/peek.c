@@ -64,7 +64,7 @@ static void fill_ban(const struct wr_scope *scope, const struct wr_ask_need *nee
 	const struct wr_rules_ban *ban = need->rule ? need->rule->ban : NULL;
 	struct weir_table *table = scope->ask->engine->table;
 	uint32_t now_s = wr_seconds(scope->ask->now_ns);
-	bool shadow = need->class == WR_COUNTED;
+	bool shadow = need->class == WR_COUNTED || scope->ask->dry_run;
 	struct wr_limiter_ban_last last;
 	struct wr_ban listed;
 
@@ -74,11 +74,12 @@ static void fill_ban(const struct wr_scope *scope, const struct wr_ask_need *nee
 		counter->ban_after = ban->after;
 		last = wr_limiter_ban_last(table, need->need.key, shadow, now_s);
 		counter->ban_level = last.level;
-		/* A dry run of the host leads to bans in shadow mode under any rule. */
+		/* An earlier dry run of the host leaves bans in shadow mode under any rule. */
 		last = wr_limiter_ban_last(table, need->need.key, true, now_s);
 		if (last.until_s > now_s)
 			counter->shadow_ban_until_ns = wr_limiter_override_end_ns(last.until_s);
-		/* The ban in force began before the rule was set to shadow mode. */
+		/* The ban in force began before the rule was set to shadow mode, or before the
+		 * dry run. */
 		if (shadow && counter->banned_until_ns)
 			counter->ban_level =
 				wr_limiter_ban_last(table, need->need.key, false, now_s).level;
@@ -196,6 +197,12 @@ void wr_peek_close(struct wr_peek *peek)
 	wr_assert_magic(peek->scope.ask, WR_ASK_MAGIC);
 	wr_scope_close(&peek->scope);
 	free(peek);
+}
+
+void wr_peek_dry_run(struct wr_peek *peek)
+{
+	wr_assert_magic(peek->scope.ask, WR_ASK_MAGIC);
+	peek->scope.ask->dry_run = true;
 }
 
 int wr_peek_question(const struct wr_peek *peek, void *bytes, size_t cap)

@@ -13,6 +13,10 @@ int wr_peek_open(struct weir_engine *engine, const struct weir_target *target, u
 		 struct wr_peek **made, struct weir_error *error);
 void wr_peek_close(struct wr_peek *peek);
 
+/* Reports that the host only tries its rules (see weir_ask_dry_run). The refusals and the level of
+ * a key are then those of bans in shadow mode. */
+void wr_peek_dry_run(struct wr_peek *peek);
+
 /* Writes the question to the central store, in the format of limiter/question.h. Returns its
  * length, 0 if the central store has none of the counters, or WEIR_EROOM. */
 int wr_peek_question(const struct wr_peek *peek, void *bytes, size_t cap);

@@ -150,7 +150,7 @@ def test_shadow_ban_refuses_nothing(serve):
     [counter] = call(serve, "/v1/key/get", key("quiet", "1"))["counters"]
     assert (counter["banned_until"], counter["shadow_ban_until"]) == (None, ban["until"])
     shown = weir(serve, "key", "get", "api", "quiet=1")
-    assert ", would be banned until 20" in shown and "refusals" not in shown
+    assert re.search(r", would be banned until 20[-\d]+ [:\d]+ in shadow mode, shadow: counted, not enforced\n", shown), shown
 
 
 @pytest.mark.parametrize("selection", [key("quiet", "2"), {"kind": "shadow"}, {"all": True}])
@@ -415,3 +415,32 @@ def test_bans_survive_a_restart(serve):
     serve.start()
     assert call(serve, "/v1/bans")["bans"] == before
     assert ask(serve, "ip", "198.51.100.1") == [False]
+
+
+UNTIL = r"until 20[-\d]+ [:\d]+"
+
+
+def test_key_get_shows_refusals_and_both_bans():
+    """A dry run has its own refusals and bans. `weir key get` shows them beside the ban that is in force."""
+    def shown(address):
+        return weir(running, "key", "get", "api", f"ip={address}")
+
+    with Serve(rules=RULES, http=True, admin=True) as running:
+        ask(running, "ip", "192.0.2.4", times=4)
+        assert ", 2 of 3 refusals that start a ban\n" in shown("192.0.2.4")
+        running.stop()
+        running.args.append("--shadow")
+        running.start()
+        assert ", 0 of 3 refusals that start a ban\n" in shown("192.0.2.4")
+        ask(running, "ip", "192.0.2.4")
+        assert ", 1 of 3 refusals that start a ban\n" in shown("192.0.2.4")
+        ask(running, "ip", "192.0.2.4", times=2)
+        would = rf", would be banned {UNTIL} in shadow mode"
+        assert re.search(rf"{would}, 0 of 3 refusals that start a ban\n", shown("192.0.2.4")), shown("192.0.2.4")
+        running.stop()
+        running.args.remove("--shadow")
+        running.start()
+        assert re.search(rf"{would}, 2 of 3 refusals that start a ban\n", shown("192.0.2.4")), shown("192.0.2.4")
+        assert ask(running, "ip", "192.0.2.4") == [False]
+        assert re.search(rf", banned {UNTIL} by its rule \(ban 1 within a day\){would}\n", shown("192.0.2.4")), \
+            shown("192.0.2.4")

@@ -210,6 +210,8 @@ void wr_admin_reply_counters(struct wr_serve_http_request *request, json_t *docu
 		 shield_address ? shield_address : "");
 	rc = wr_peek_open(wr_loop_engine(look->loop), &look->target, wr_loop_now_ns(look->loop),
 			  &look->peek, NULL);
+	if (rc == 0 && wr_loop_settings(look->loop)->shadow)
+		wr_peek_dry_run(look->peek);
 	if (rc == 0)
 		rc = wr_peek_show(look->peek, ignore_counter, NULL);
 	if (rc < 0) {

@@ -117,6 +117,8 @@ def test_release_on_the_other_node(fleet):
     wait_banned(two, "192.0.2.2")
     assert call(two, "/v1/bans/release", entries("192.0.2.2")) == {"released": 1}
     wait_released(one, "192.0.2.2")
+    one.wait_logged("redis: from another node: release api ip=192.0.2.2: 1 counter")
+    assert "redis: from another node: ban api ip=192.0.2.2" not in one.log()
 
 
 def test_release_of_a_network(fleet):

@@ -100,6 +100,7 @@ static void log_order(struct wr_loop *loop, const struct wr_order *order, uint64
 {
 	static const char *const verbs[] = {
 		[WR_ORDER_RESET] = "reset", [WR_ORDER_GRANT] = "grant", [WR_ORDER_BAN] = "ban"};
+	bool lifts = order->verb == WR_ORDER_BAN && order->until_ns == 0;
 	bool automatic = order->verb == WR_ORDER_BAN && order->flags & WR_BAN_AUTOMATIC;
 	bool late = age_ns >= WR_ORDER_RESET_LATE_NS, is_release = order->verb == WR_ORDER_RELEASE;
 	char whom[256] = "a key", text[288];
@@ -111,7 +112,7 @@ static void log_order(struct wr_loop *loop, const struct wr_order *order, uint64
 	if (is_release)
 		wr_serve_order_release_text(order->target, text, sizeof text);
 	else
-		snprintf(text, sizeof text, "%s %s", verbs[order->verb], whom);
+		snprintf(text, sizeof text, "%s %s", lifts ? "release" : verbs[order->verb], whom);
 	wr_log(late ? WR_LOG_DEBUG : WR_LOG_INFO, "redis: from another node: %s: %d %s%s", text,
 	       count, is_release ? "ban" : "counter", count == 1 ? "" : "s");
 }

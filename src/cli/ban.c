@@ -44,8 +44,8 @@ static const struct wr_cli_option options[] = {
 	{"for", WR_OPTION_TEXT, "TIME", NULL, "add: how long: 90s, 15m, 1h30m, 7d, or ever",
 	 AT(span)},
 	{"shield", WR_OPTION_SWITCH, NULL, NULL,
-	 "add: weir shield drops the packets of the key's address;\n"
-	 "an error if the key has none",
+	 "add: tells weir shield to drop the packets of the key's\n"
+	 "address; an error if the key has none",
 	 AT(shield)},
 	{"limit", WR_OPTION_TEXT, "NAME", NULL,
 	 "add, release: only the limit with this `name` in the rule", AT(limit)},
@@ -275,6 +275,19 @@ static json_t *make_target(void)
 	return body;
 }
 
+/* Prints a note if no shield runs, because packets are not dropped then. */
+static void note_missing_shield(void)
+{
+	json_t *list;
+
+	if (wr_cli_client_admin(&given.service, "ban", "GET", "/v1/bans?count=1", NULL, &list) !=
+	    WR_EXIT_YES)
+		return;
+	if (json_is_null(json_object_get(list, "shield")))
+		puts("no shield runs on the table: packets are dropped when weir shield starts");
+	json_decref(list);
+}
+
 static int add_ban(void)
 {
 	json_t *body, *answer, *counters;
@@ -300,10 +313,12 @@ static int add_ban(void)
 	address = json_string_value(json_object_get(answer, "shield_address"));
 	printf("%zu limit%s the key", count, count == 1 ? " bans" : "s ban");
 	if (address) {
-		printf("; weir shield drops the packets of ");
+		printf("; weir shield is told to drop the packets of ");
 		wr_cli_client_print(address);
 	}
 	putchar('\n');
+	if (address)
+		note_missing_shield();
 	json_decref(answer);
 	return WR_EXIT_YES;
 }

@@ -29,6 +29,7 @@ descriptors:
     rate_limit: {unit: year, requests_per_unit: 1, ban: {after: 1, within: 1m, for: 1h}}
 """
 RULE = "api/ip/365d"
+NO_SHIELD = "no shield runs on the table: packets are dropped when weir shield starts\n"
 NO_ADDRESS = "the key has no address whose packets weir shield can drop: leave out --shield (\"shield\" in JSON)"
 
 
@@ -119,7 +120,8 @@ def test_shield_needs_an_address(serve):
 def test_shield_gets_the_address_of_the_connection(serve):
     """A client can choose its X-User, so only the other value can be the address."""
     words = ["add", "--for", "1h", "--shield", "api", "who=203.0.113.9", "ip=192.0.2.7"]
-    assert weir_ban(serve, *words) == "1 limit bans the key; weir shield drops the packets of 192.0.2.7\n"
+    assert weir_ban(serve, *words) == (
+        f"1 limit bans the key; weir shield is told to drop the packets of 192.0.2.7\n{NO_SHIELD}")
     assert json.loads(weir_ban(serve, *words, "--json"))["shield_address"] == "192.0.2.7"
     [ban] = call(serve, "/v1/bans")["bans"]
     assert (ban["shield"], ban["address"]) == (True, "192.0.2.7")
@@ -129,7 +131,7 @@ def test_ipv4_address_in_ipv6(serve):
     """nginx writes an IPv4 client this way if its socket is for IPv4 and IPv6."""
     ban_by_rule(serve, "::ffff:10.1.2.3")
     assert weir_ban(serve, "add", "--for", "1h", "--shield", "api", "ip=::ffff:10.0.0.9") == (
-        "1 limit bans the key; weir shield drops the packets of 10.0.0.9\n")
+        f"1 limit bans the key; weir shield is told to drop the packets of 10.0.0.9\n{NO_SHIELD}")
     listed = {b["key"]: b for b in call(serve, "/v1/bans")["bans"]}
     assert listed["api|ip=::ffff:10.1.2.3"]["address"] == "10.1.2.3"
     assert (listed["api|ip=::ffff:10.0.0.9"]["address"], listed["api|ip=::ffff:10.0.0.9"]["shield"]) == ("10.0.0.9", True)

@@ -147,7 +147,7 @@ def test_release_lets_packets_pass(machines, release):
         machines.wait_open()
         shield.wait_state(elements_v4=0)
         assert weir_ban(serve, "add", "--for", "1h", "--shield", "api", f"ip={address}") == (
-            f"1 limit bans the key; weir shield drops the packets of {address}\n")
+            f"1 limit bans the key; weir shield is told to drop the packets of {address}\n")  # and no note: a shield runs
         machines.wait_dropped(shield)
         assert shield.list()["bans"][0]["origin"] == "operator"
         weir_ban(serve, "release", *words)

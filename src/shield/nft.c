@@ -2,7 +2,7 @@
  *
  * In nftables 1.0.6 every form of `list` reads all elements of all sets of the table, also with
  * --terse: 0.7 s for 100,000 elements. `reset` reads only the named object. So the shield reads its
- * counters with `reset` and adds the numbers up. */
+ * counter with `reset` and adds the numbers up. */
 #include "shield/nft.h"
 
 #include <errno.h>
@@ -19,7 +19,6 @@
 
 #define COUNT_COMMAND "reset counter inet weir dropped"
 #define OUTPUT_BYTES 512 /* more than the output of a command below needs */
-#define OWNER_COMMAND "reset counter inet weir owner"
 
 /* libnftables ends the process if it cannot open its socket, so the socket is tried out first. */
 static int try_netlink(struct weir_error *error)
@@ -117,13 +116,4 @@ int wr_nft_count(uint64_t *packets, uint64_t *bytes, struct weir_error *error)
 	*packets += new_packets;
 	*bytes += new_bytes;
 	return 0;
-}
-
-long wr_nft_owner(void)
-{
-	struct weir_error error;
-	char text[OUTPUT_BYTES];
-	const char *pid = reset(OWNER_COMMAND, text, &error) == 0 ? strstr(text, "\"pid ") : NULL;
-
-	return pid ? strtol(pid + strlen("\"pid "), NULL, 10) : 0;
 }

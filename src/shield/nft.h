@@ -21,7 +21,4 @@ int wr_nft_run(struct nft_ctx *nft, const char *commands, struct weir_error *err
  * Returns 0, or an error if the table does not exist. */
 int wr_nft_count(uint64_t *packets, uint64_t *bytes, struct weir_error *error);
 
-/* Returns the process id in the table's counter `owner`, or 0 if there is no table. */
-long wr_nft_owner(void);
-
 #endif

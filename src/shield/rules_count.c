@@ -1,12 +1,14 @@
-/* Asks for the table and its rules over netlink; see rules_count.h. */
+/* Asks for the table, its rules and its owner over netlink; see rules_count.h. */
 #include "shield/rules_count.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netlink.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -15,12 +17,15 @@
 #include "base/error.h"
 
 #define TABLE "weir"
+#define OWNER "owner"      /* the counter whose comment has the process id of the shield */
+#define COMMENT 0          /* type of a comment in the user data of an object */
 #define ANSWER_BYTES 32768 /* more than one part of the kernel's answer */
 #define WAIT_S 1           /* longest wait for a part of the answer */
 
 #define MESSAGE(type) (NFNL_SUBSYS_NFTABLES << 8 | (type))
 
-/* The question: the table, or all rules of the table. */
+/* The question: the table, all rules of the table, or the beginning of a question for an object of
+ * the table. */
 struct question {
 	struct nlmsghdr head;
 	struct nfgenmsg family;
@@ -28,27 +33,49 @@ struct question {
 	char table[NLA_ALIGN(sizeof TABLE)];
 };
 
-_Static_assert((int)NFTA_RULE_TABLE == (int)NFTA_TABLE_NAME, "the attribute of both questions");
+_Static_assert((int)NFTA_RULE_TABLE == (int)NFTA_TABLE_NAME &&
+		       (int)NFTA_OBJ_TABLE == (int)NFTA_TABLE_NAME,
+	       "the attribute of all questions");
 
-static int ask(int fd, unsigned type, unsigned flags)
+struct owner_question {
+	struct question table;
+	struct nlattr name_head;
+	char name[NLA_ALIGN(sizeof OWNER)];
+	struct nlattr type_head;
+	uint32_t type; /* big-endian */
+};
+
+static struct question make_question(unsigned type, unsigned flags, size_t len)
 {
-	struct question question = {
-		.head = {.nlmsg_len = sizeof question,
+	return (struct question){
+		.head = {.nlmsg_len = (uint32_t)len,
 			 .nlmsg_type = (uint16_t)MESSAGE(type),
 			 .nlmsg_flags = (uint16_t)(NLM_F_REQUEST | flags)},
 		.family = {.nfgen_family = NFPROTO_INET, .version = NFNETLINK_V0},
 		.attribute = {.nla_len = NLA_HDRLEN + sizeof TABLE, .nla_type = NFTA_RULE_TABLE},
 		.table = TABLE,
 	};
+}
+
+/* Sends a question, whose length is in its head. */
+static int send_question(int fd, const struct nlmsghdr *head)
+{
 	struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
 	struct timeval wait = {.tv_sec = WAIT_S};
 
 	if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait) < 0)
 		return -1;
-	return sendto(fd, &question, sizeof question, 0, (struct sockaddr *)&kernel,
-		      sizeof kernel) == (ssize_t)sizeof question
+	return sendto(fd, head, head->nlmsg_len, 0, (struct sockaddr *)&kernel, sizeof kernel) ==
+			       (ssize_t)head->nlmsg_len
 		       ? 0
 		       : -1;
+}
+
+static int ask(int fd, unsigned type, unsigned flags)
+{
+	struct question question = make_question(type, flags, sizeof question);
+
+	return send_question(fd, &question.head);
 }
 
 /* Counts the rules in a part of the answer. Returns 1 after the last part, 0 if more parts follow,
@@ -130,4 +157,63 @@ bool wr_nft_table_exists(void)
 	if (fd >= 0)
 		close(fd);
 	return len >= (ssize_t)sizeof *head && head->nlmsg_type == MESSAGE(NFT_MSG_NEWTABLE);
+}
+
+/* Finds an attribute of a message about nftables. Returns its payload and sets *len, or returns
+ * NULL. */
+static const char *find_attribute(const struct nlmsghdr *head, unsigned type, size_t *len)
+{
+	const char *at = (const char *)NLMSG_DATA(head) + NLMSG_ALIGN(sizeof(struct nfgenmsg));
+	const char *end = (const char *)head + head->nlmsg_len;
+	struct nlattr attribute;
+
+	for (; at + sizeof attribute <= end; at += NLA_ALIGN(attribute.nla_len)) {
+		memcpy(&attribute, at, sizeof attribute);
+		if (attribute.nla_len < NLA_HDRLEN || attribute.nla_len > end - at)
+			return NULL;
+		if ((attribute.nla_type & NLA_TYPE_MASK) == type) {
+			*len = attribute.nla_len - (size_t)NLA_HDRLEN;
+			return at + NLA_HDRLEN;
+		}
+	}
+	return NULL;
+}
+
+/* Reads the number in a comment "pid 123". libnftables stores the comment as a byte with its type,
+ * a byte with its length, and the text with a zero byte. */
+static long read_comment(const char *data, size_t len)
+{
+	size_t text_len = len > 2 ? (unsigned char)data[1] : 0;
+
+	if (text_len < sizeof "pid " || text_len > len - 2 || data[0] != COMMENT ||
+	    data[2 + text_len - 1] != 0 || strncmp(data + 2, "pid ", strlen("pid ")) != 0)
+		return 0;
+	return strtol(data + 2 + strlen("pid "), NULL, 10);
+}
+
+long wr_nft_owner(void)
+{
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER);
+	struct owner_question question = {
+		.table = make_question(NFT_MSG_GETOBJ, 0, sizeof question),
+		.name_head = {.nla_len = NLA_HDRLEN + sizeof OWNER, .nla_type = NFTA_OBJ_NAME},
+		.name = OWNER,
+		.type_head = {.nla_len = NLA_HDRLEN + sizeof question.type,
+			      .nla_type = NFTA_OBJ_TYPE},
+		.type = htonl(NFT_OBJECT_COUNTER),
+	};
+	_Alignas(struct nlmsghdr) char answer[1024];
+	struct nlmsghdr *head = (struct nlmsghdr *)(void *)answer;
+	const char *data = NULL;
+	ssize_t answer_len = -1;
+	size_t len;
+
+	if (fd >= 0 && send_question(fd, &question.table.head) == 0)
+		answer_len = recv(fd, answer, sizeof answer, 0);
+	if (fd >= 0)
+		close(fd);
+	if (answer_len > 0 && NLMSG_OK(head, (size_t)answer_len) &&
+	    head->nlmsg_type == MESSAGE(NFT_MSG_NEWOBJ))
+		data = find_attribute(head, NFTA_OBJ_USERDATA, &len);
+	return data ? read_comment(data, len) : 0;
 }

@@ -1,4 +1,5 @@
-/* Looks for the table `inet weir` in the kernel, and counts its rules. */
+/* Looks for the table `inet weir` in the kernel, reads its owner, and counts its rules. Changes
+ * nothing. */
 #ifndef WR_SHIELD_RULES_COUNT_H
 #define WR_SHIELD_RULES_COUNT_H
 
@@ -13,5 +14,9 @@ int wr_nft_rules_count(unsigned *count, struct weir_error *error);
 /* Returns whether the kernel has the table. Returns false if the kernel gives no answer, for example
  * because it does not permit changes of nftables either. */
 bool wr_nft_table_exists(void);
+
+/* Returns the process id in the comment of the table's counter `owner`. Returns 0 if there is no
+ * table, or no such counter, or if the kernel gives no answer. */
+long wr_nft_owner(void);
 
 #endif

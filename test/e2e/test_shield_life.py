@@ -271,6 +271,14 @@ def test_table_of_another_program_is_kept(host):
         shield.start()
 
 
+def test_counter_of_another_program_is_not_reset(host):
+    host.run("nft", "-f", "-", text="table inet weir { counter owner { packets 5 bytes 500 \n comment \"mine\" \n }\n}\n")
+    with Shield(host, start=False) as shield:
+        code, output = shield.run()
+        assert (code, "is not one of weir shield" in output) == (1, True), output
+        assert "packets 5 bytes 500" in host.run("nft", "list", "counter", "inet", "weir", "owner")
+
+
 def test_step_of_the_wall_clock(host):
     """The kernel's timeouts do not follow the wall clock, so the shield writes them again."""
     with Shield(host) as shield:

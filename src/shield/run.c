@@ -63,8 +63,10 @@ static void follow_table(struct wr_nft_shield *shield)
 	struct weir_error error;
 	bool resized;
 
-	if (weir_moved(shield->table) == 0 && inode == shield->inode)
+	if (weir_moved(shield->table) == 0 && inode == shield->inode) {
+		shield->is_table_lost = false; /* the file may have been moved away and back */
 		return;
+	}
 	if (open_existing(shield, &table, &error) < 0) {
 		if (!shield->is_table_lost)
 			wr_log(WR_LOG_WARN,
@@ -249,9 +251,9 @@ static int lock_all(struct wr_nft_shield *shield, struct weir_error *error)
 	return rc < 0 && rc != WEIR_ENOENT ? rc : 0;
 }
 
-/* Refuses to replace a table of another program, which has no owner. Refuses a second shield in this
- * network namespace, also if a stranger holds the name of the socket. A table without a living owner is left from a shield that was killed, or that ended with
- * --leave; it is replaced. */
+/* Refuses to replace a table of another program, which has no owner. Refuses a second shield in
+ * this network namespace, also if a stranger holds the name of the socket. A table without a living
+ * owner is left from a shield that was killed, or that ended with --leave; it is replaced. */
 static int check_owner(struct weir_error *error)
 {
 	long owner = wr_nft_owner();

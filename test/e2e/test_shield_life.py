@@ -227,6 +227,19 @@ def test_table_is_replaced_while_the_shield_runs(host):
         assert shield.log().count("cannot open the table again") == 1
 
 
+def test_each_loss_of_the_table_is_logged(host):
+    """The table's file is moved away and back twice. It is the same file, so the shield does not open it again."""
+    with Shield(host) as shield:
+        [file] = shield.table.glob("default.v?")
+        away = file.with_suffix(".away")
+        for count in (1, 2):
+            file.rename(away)
+            wait_for(lambda count=count: shield.log().count("cannot open the table again") == count, f"warning {count}")
+            away.rename(file)
+            updated = shield.state()["updated_s"]
+            wait_for(lambda updated=updated: shield.state()["updated_s"] >= updated + 2, "a look at the file")
+
+
 def test_table_removed_by_another_program_is_written_again(host):
     with Shield(host) as shield:
         shield.add("198.51.100.7", "1h")

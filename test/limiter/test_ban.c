@@ -3,6 +3,7 @@
 
 #include "limiter/standin.h"
 #include "table/ban_order.h"
+#include "table/note.h"
 
 static const char ban_rules[] =
 	"domain: d\n"
@@ -257,6 +258,25 @@ static void shadow_bans(void **unused)
 	assert_int_equal(ban.flags, WR_BAN_AUTOMATIC | WR_BAN_SHADOW);
 	rig.now_ns += 600 * SECOND_NS;
 	assert_int_equal(counter_at(&rig, "shadow=1").shadow_ban_until_ns, 0);
+	rig_close(&rig);
+}
+
+/* The end of a ban in shadow mode also frees the text of its key. */
+static void released_shadow_ban_has_no_text(void **unused)
+{
+	struct wr_table_text_note note;
+	struct wr_ban ban;
+	struct rig rig;
+
+	(void)unused;
+	open_rig(&rig);
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(rig_ask(&rig, "shadow=1"), WEIR_ADMIT);
+	assert_int_equal(listed_until(&rig, &ban), 0);
+	assert_int_equal(ban.flags, WR_BAN_AUTOMATIC | WR_BAN_SHADOW);
+	assert_true(wr_note_read(rig.table, ban.key, &note));
+	ban_until(&rig, "shadow=1", 0);
+	assert_false(wr_note_read(rig.table, ban.key, &note));
 	rig_close(&rig);
 }
 
@@ -769,6 +789,7 @@ int main(void)
 		cmocka_unit_test(operators_bans),
 		cmocka_unit_test(released),
 		cmocka_unit_test(shadow_bans),
+		cmocka_unit_test(released_shadow_ban_has_no_text),
 		cmocka_unit_test(paused_rules),
 		cmocka_unit_test(ban_before_shadow_mode),
 		cmocka_unit_test(candidates_count_bans),

@@ -4,6 +4,7 @@
 #include "limiter/ban.h"
 #include "limiter/order.h"
 #include "limiter/release.h"
+#include "table/note.h"
 
 static const char ban_rules[] = "domain: d\n"
 				"descriptors:\n"
@@ -284,6 +285,30 @@ static void released_by_each_condition(void **unused)
 	}
 }
 
+static int keep_shadow(void *context, const struct wr_ban *ban)
+{
+	if (ban->flags & WR_BAN_SHADOW)
+		*(struct wr_ban *)context = *ban;
+	return 0;
+}
+
+/* The end of a ban in shadow mode also frees the text of its key. */
+static void released_shadow_ban_has_no_text(void **unused)
+{
+	struct wr_ban shadow = {.flags = 0};
+	struct wr_table_text_note note;
+	struct rig rig;
+
+	(void)unused;
+	make_seven(&rig);
+	wr_bans_each(rig.table, NOW_S, keep_shadow, &shadow);
+	assert_int_equal(shadow.flags, WR_BAN_AUTOMATIC | WR_BAN_SHADOW);
+	assert_true(wr_note_read(rig.table, shadow.key, &note));
+	assert_int_equal(release_by(&rig, "kind=shadow"), 1);
+	assert_false(wr_note_read(rig.table, shadow.key, &note));
+	rig_close(&rig);
+}
+
 /* A release clears the refusals and the level: two refusals start a first ban again. Other keys stay
  * banned. */
 static void released_key_begins_anew(void **unused)
@@ -405,6 +430,7 @@ int main(void)
 		cmocka_unit_test(damaged_bans),
 		cmocka_unit_test(newer_bans_stay),
 		cmocka_unit_test(released_by_each_condition),
+		cmocka_unit_test(released_shadow_ban_has_no_text),
 		cmocka_unit_test(released_key_begins_anew),
 		cmocka_unit_test(grants_stay),
 		cmocka_unit_test(unlisted_bans_are_released),

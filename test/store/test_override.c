@@ -440,6 +440,28 @@ static void notes_are_kept_as_long_as_there_is_room(void **unused)
 	table_drop(table);
 }
 
+/* The keys of bans in shadow mode have notes, but no override. Such a note is replaced only if there
+ * is no free array element. */
+static void notes_without_override_stay_while_there_is_room(void **unused)
+{
+	struct wr_table_text_note text;
+
+	(void)unused;
+	table = table_open("override", 256 * KIB, 0);
+	assert_int_equal(table->note_count, 13);
+	wr_note_text(&text, "r", 1, "k", 1, wr_seconds(T0));
+	/* Keys whose tags differ by 13 begin at the same element. PROBES is 13 at least. */
+	for (uint64_t i = 0; i < 13; i++) {
+		wr_note_write(table, (struct wr_key){1 + 13 * i}, &text, wr_seconds(T0));
+		for (uint64_t known = 0; known <= i; known++)
+			assert_true(wr_note_read(table, (struct wr_key){1 + 13 * known}, &text));
+	}
+	wr_note_write(table, (struct wr_key){1 + 13 * 13}, &text, wr_seconds(T0));
+	assert_true(wr_note_read(table, (struct wr_key){1 + 13 * 13}, &text));
+	assert_false(wr_note_read(table, (struct wr_key){1}, &text));
+	table_drop(table);
+}
+
 /* --- many at once --- */
 
 static struct {
@@ -640,6 +662,7 @@ int main(void)
 		cmocka_unit_test(checkpoints_and_resizes_carry_them),
 		cmocka_unit_test(nothing_is_lost_to_a_resize),
 		cmocka_unit_test(notes_are_kept_as_long_as_there_is_room),
+		cmocka_unit_test(notes_without_override_stay_while_there_is_room),
 		cmocka_unit_test(operators_and_takers_at_once),
 		cmocka_unit_test(operators_are_killed),
 		cmocka_unit_test(the_word_never_misses_a_pause),

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,26 @@ def test_holder_that_has_not_written_its_id_yet(host):
                 fcntl.flock(file, fcntl.LOCK_EX)
                 assert shield.run() == (1, "weir shield: weir shield already runs on this table, perhaps in another "
                                            "container; stop it first\n")
+
+
+def test_holder_that_writes_its_id_late(host):
+    """A shield tries the lock until the holder, which is another shield here, has written its id."""
+    with Shield(host) as holder, Shield(host, start=False) as shield:
+        lock = Path(f"{next(shield.table.glob('default.v*'))}.shield")
+        lock.touch()
+        with lock.open() as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            late = subprocess.Popen(shield.command(), env=clock.for_weir(), stderr=subprocess.PIPE, text=True)
+            try:
+                wait_for(lambda: str(lock) in [os.path.realpath(fd) for fd in Path(f"/proc/{late.pid}/fd").iterdir()],
+                         "an attempt")
+                time.sleep(0.1)
+                lock.write_text(f"{holder.process.pid}\n")
+                _, output = late.communicate(timeout=env.patience(20))
+            finally:
+                late.kill()
+        assert output == ("weir shield: weir shield already runs on this table: process "
+                          f"{holder.process.pid}; stop it first\n")
 
 
 def test_many_shields_started_at_once_on_a_table(host):

@@ -33,8 +33,8 @@ function counter(c) {
   const source = { store: "from Redis", exchange: "with the last reports of other machines", machine: "no reply from Redis: counted on this machine only" }[c.source];
   const notes = [source, c.debt > 0 && `${count(c.debt)} of debt, used beyond the limit`, c.slots_in_use !== null && `max_hold ${span(c.period)}`,
     c.shadow && !c.paused && "shadow: counted, not enforced", c.paused && "paused: not enforced", c.quota && "quota",
-    c.ban_shield && "dropped by weir shield", c.shadow_ban_until && `would be banned ${until(c.shadow_ban_until)}`,
-    c.ban_after > 0 && !c.banned_until && !c.shadow_ban_until && `${count(c.ban_refusals)} of ${count(c.ban_after)} refusals that start a ban`,
+    c.ban_shield && "dropped by weir shield", c.shadow_ban_until && `would be banned ${until(c.shadow_ban_until)} in shadow mode`,
+    c.ban_after > 0 && !c.banned_until && `${count(c.ban_refusals)} of ${count(c.ban_after)} refusals that start a ban`,
     c.granted && c.granted_until && `${count(c.granted)} more granted ${until(c.granted_until)}`].filter(Boolean);
   return h("li", { class: "counter", "data-state": state }, h("div", {}, h("strong", {}, c.rule ?? c.name ?? "limit of the request"), c.algorithm ? ` · ${words(c.algorithm)}` : ""),
     h("div", {}, text), h("meter", { min: 0, max: Math.max(1, c.limit), value: c.remaining, "aria-label": "left" }),

@@ -32,8 +32,9 @@
  *            byte of it was sent. The number of attempts is bounded, and so is the part of the
  *            requests to a host that are retries: each request adds a tenth of a retry to the budget
  *            of the host, which has ten retries at the start. A retry at a time that the server told
- *            needs no budget. A request that is not retried never reaches the server twice: it gets
- *            a new connection, because a kept one may end without a response.
+ *            needs no budget. Nor does a retry after a kept connection has ended. A request that is
+ *            not retried never reaches the server twice: it gets a new connection, because a kept
+ *            one may end without a response.
  *   Hosts    A host is a scheme, a name and a port. Pace, circuit breaker and the bound on
  *            concurrent transfers are per host. A redirect to another host waits for the pace of
  *            that host.

@@ -190,7 +190,6 @@ void wr_fetch_job_enter(struct wr_fetch_job *job)
 	if (wr_fetch_cached_answer(job))
 		return;
 	job->number = 0;
-	wr_retry_earn(&job->host->budget);
 	wr_fetch_job_queue(job, false);
 }
 

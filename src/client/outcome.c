@@ -172,6 +172,7 @@ static void retry_or_finish(struct wr_fetch_job *job, const struct ended *ended)
 	struct wr_retry_attempt attempt = {.method = wr_str(job->method),
 					   .idempotency_key = job->has_key || job->key[0],
 					   .unsent = ended->unsent,
+					   .stale = job->stale,
 					   .failed = ended->code != 0,
 					   .refused = ended->told.refused,
 					   .status = ended->code ? 0 : (int)ended->status,

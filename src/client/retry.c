@@ -77,7 +77,7 @@ enum wr_retry_verdict wr_retry_decide(const struct wr_retry_settings *settings,
 	*at_ns = now_ns + attempt->wait_ns + choose_pause(settings, attempt->number, random);
 	if (attempt->deadline_ns && *at_ns > attempt->deadline_ns)
 		return WR_RETRY_DEADLINE;
-	if (!attempt->wait_ns && !spend(budget))
+	if (!attempt->wait_ns && !attempt->stale && !spend(budget))
 		return WR_RETRY_BUDGET;
 	return WR_RETRY_YES;
 }

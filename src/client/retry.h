@@ -10,7 +10,9 @@
  *   budget     each request adds a tenth of a retry to a bucket of the host, and each retry takes
  *              one. So a host that fails gets 10 % more requests than usual, not several times as
  *              many. The bucket has 10 retries at the start. A wait that the server told is a
- *              promise to serve later: such a retry takes nothing from the bucket.
+ *              promise to serve later: such a retry takes nothing from the bucket. Nor does the
+ *              retry after a kept connection has ended: it uses a new connection, so that there is
+ *              at most one for each request that was served.
  *
  * Pure functions: no clock, no lock. The caller holds the lock of the host. */
 #ifndef WR_CLIENT_RETRY_H
@@ -42,6 +44,7 @@ struct wr_retry_attempt {
 	struct weir_str method;
 	bool idempotency_key; /* the request has an Idempotency-Key */
 	bool unsent;          /* the connection failed before a byte of the request was sent */
+	bool stale;           /* a kept connection ended without a response */
 	bool failed;          /* no response: a failure of the connection or a timeout */
 	bool refused;         /* weir_ratelimit.refused */
 	int status;           /* of the response; 0 if `failed` */
@@ -61,7 +64,7 @@ enum wr_retry_verdict {
 
 void wr_retry_budget_init(struct wr_retry_budget *budget);
 
-/* Called once per request (not per attempt). Adds a tenth of a retry. */
+/* Called once per request, when its first attempt is sent. Adds a tenth of a retry. */
 void wr_retry_earn(struct wr_retry_budget *budget);
 
 /* Returns whether a request with the method may reach the server twice. */

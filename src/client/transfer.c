@@ -389,6 +389,8 @@ int wr_fetch_transfer_begin(struct wr_fetch_job *job, uint64_t now_ns)
 	client->info.attempts++;
 	client->info.retries += job->number > 1;
 	pthread_mutex_unlock(&client->lock);
+	if (job->number == 1)
+		wr_retry_earn(&job->host->budget);
 	wr_fetch_event(job, WEIR_EVENT_ATTEMPT, WEIR_WAIT_NONE, 0, "");
 	return 0;
 }

@@ -185,6 +185,23 @@ static void retries_that_the_server_asked_for_are_free(void **state)
 			    "the retry budget of the host is used up");
 }
 
+static void a_retry_after_a_kept_connection_ended_is_free(void **state)
+{
+	struct wr_retry_attempt attempt = {
+		.method = WR_STR("GET"), .failed = true, .stale = true, .number = 1};
+	struct wr_retry_budget budget = {0};
+	uint64_t at_ns;
+
+	(void)state;
+	assert_int_equal(wr_retry_decide(&defaults, &budget, &attempt, NOW_NS, 0, &at_ns),
+			 WR_RETRY_YES);
+	attempt.method = WR_STR("POST");
+	assert_int_equal(verdict(attempt), WR_RETRY_METHOD);
+	attempt.method = WR_STR("GET");
+	attempt.number = 5;
+	assert_int_equal(verdict(attempt), WR_RETRY_ATTEMPTS_USED);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -196,6 +213,7 @@ int main(void)
 		cmocka_unit_test(attempts_and_the_deadline_end_retries),
 		cmocka_unit_test(the_budget_limits_retries_in_an_outage),
 		cmocka_unit_test(retries_that_the_server_asked_for_are_free),
+		cmocka_unit_test(a_retry_after_a_kept_connection_ended_is_free),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

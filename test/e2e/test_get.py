@@ -404,6 +404,24 @@ def test_a_kept_connection_that_ends_takes_an_attempt(server, tmp_path):
     assert done.returncode == 0 and b"weir get: 3 requests, 1 retry" in done.stderr
 
 
+def once_per_connection(seen):
+    """Answers the first request of a connection, and closes the connection at the second one without a response."""
+    return Answer(body=b"ok") if seen.number == 1 else Answer(raw=b"")
+
+
+def test_kept_connections_that_end_do_not_use_the_retry_budget(server, tmp_path):
+    """A retry budget has room for 10 retries. More URLs are sent on a connection that ends."""
+    paths = [f"/{i}" for i in range(40)]
+    for path in paths:
+        server.on(path, once_per_connection)
+    done = run(*listed(server, tmp_path, *paths))
+    assert done.returncode == 0, done.stderr
+    ended = [seen.number for seen in server.seen()].count(2)
+    assert ended > 10 and len(server.seen()) == 40 + ended
+    assert b"weir get: 40 URLs: 40 complete, 0 skipped, 0 failed" in done.stderr
+    assert b"weir get: %d requests, %d retries" % (40 + ended, ended) in done.stderr
+
+
 def test_a_broken_body_is_continued(server):
     body = bytes(range(256)) * 100
 

@@ -35,15 +35,19 @@ class Seen:
     path: str
     fields: dict  # names in lower case
     body: bytes
+    number: int  # of the request on its connection, from 1
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    requests = 0  # on this connection
 
     def answer(self):
         at = time.monotonic()
+        self.requests += 1
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        seen = Seen(at, self.command, self.path, {k.lower(): v for k, v in self.headers.items()}, body)
+        seen = Seen(at, self.command, self.path, {k.lower(): v for k, v in self.headers.items()}, body,
+                    self.requests)
         answer = self.server.scripted.note(seen)
         if answer.hold:
             answer.hold.wait(60)

@@ -422,6 +422,15 @@ def test_kept_connections_that_end_do_not_use_the_retry_budget(server, tmp_path)
     assert b"weir get: %d requests, %d retries" % (40 + ended, ended) in done.stderr
 
 
+def test_a_request_that_must_not_run_twice_uses_a_new_connection(server, tmp_path):
+    paths = ["/a", "/b", "/c"]
+    for path in paths:
+        server.on(path, once_per_connection)
+    done = run(*listed(server, tmp_path, *paths), "--data", "x")
+    assert done.returncode == 0, done.stderr
+    assert [(seen.path, seen.number) for seen in server.seen()] == [("/a", 1), ("/b", 1), ("/c", 1)]
+
+
 def test_a_broken_body_is_continued(server):
     body = bytes(range(256)) * 100
 

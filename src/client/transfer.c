@@ -84,21 +84,23 @@ static bool make_lines(struct wr_fetch_job *job)
 
 /* ---- the connection ---- */
 
-/* Called when a connection is ready and the request is about to be sent. If a kept connection ends
- * without a byte of the response, libcurl would send the request again at once, although the server
- * may have handled it. The second call prevents that: the attempt fails, and method, pace and budget
- * decide about another one. On a new connection, libcurl sends a request again only if the server has
- * said that it did not handle it, as with REFUSED_STREAM of HTTP/2. */
+/* Called when a connection is ready and the request is about to be sent. If a connection that had
+ * several requests ends without a byte of the response, libcurl would send the request again at once,
+ * although the server may have handled it. With HTTP/2 this includes a request that was the first on
+ * its connection. The second call prevents that: the attempt fails, and method, pace and budget decide
+ * about another one. The attempt also fails if the server has said that it did not handle the request,
+ * as with REFUSED_STREAM of HTTP/2: libcurl does not tell the cases apart. */
 static int on_send(void *context, char *remote, char *local, int remote_port, int local_port)
 {
 	struct wr_fetch_job *job = context;
 	long connects = 0;
 
 	(void)remote, (void)local, (void)remote_port, (void)local_port;
-	if (job->sent && job->kept) {
-		job->stale = true;
+	if (job->sent) {
+		job->stale = job->kept;
 		job->aborted = WEIR_ETRANSFER;
-		job->wrong = "the server closed a kept connection without a response";
+		job->wrong = job->kept ? "the server closed a kept connection without a response"
+				       : "the connection ended without a response";
 		return CURL_PREREQFUNC_ABORT;
 	}
 	curl_easy_getinfo(job->easy, CURLINFO_NUM_CONNECTS, &connects);

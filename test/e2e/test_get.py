@@ -16,6 +16,7 @@ import pytest
 from test_progress import Terminal
 from weirtest import WEIR, certificate, free_port, wait_for
 from weirtest.gateway import Gateway
+from weirtest.h2scripted import H2Scripted
 from weirtest.scripted import Answer, Scripted
 
 
@@ -429,6 +430,36 @@ def test_a_request_that_must_not_run_twice_uses_a_new_connection(server, tmp_pat
     done = run(*listed(server, tmp_path, *paths), "--data", "x")
     assert done.returncode == 0, done.stderr
     assert [(seen.path, seen.number) for seen in server.seen()] == [("/a", 1), ("/b", 1), ("/c", 1)]
+
+
+def test_a_post_on_a_shared_connection_of_http_2_is_sent_once(secure, tmp_path):
+    """The connection of the POST to /a gets a second request, and ends without a response to both."""
+    asked = threading.Event()
+
+    def handle(connection, stream, method, path):
+        if path == "/first":
+            connection.answer(stream, 200, last=True)
+        elif path == "/a" and not asked.is_set():
+            asked.set()
+        elif path == "/b":
+            asked.wait(30)
+            connection.answer(stream, 303, [("location", "/c")], last=True)
+        elif ("POST", "/a") in connection.seen:
+            connection.reset()
+        else:
+            connection.answer(stream, 200, body=b"ok")
+
+    assert secure.port  # makes the certificates
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "localhost.pem", tmp_path / "localhost-key.pem")
+    with H2Scripted(context, handle) as server:
+        urls = [f"https://localhost:{server.port}{path}" for path in ("/first", "/a", "/b")]
+        done = run(*urls, "--data", "x", "--cacert", tmp_path / "ca.pem", "--concurrency", "2", "--out", tmp_path / "out")
+    assert server.seen.count(("POST", "/a")) == 1
+    assert done.returncode == 56, done.stderr
+    assert b"not retried: the method is not idempotent" in done.stderr
+    assert b"weir get: 3 URLs: 2 complete, 0 skipped, 1 failed" in done.stderr
+    assert server.seen.count(("GET", "/c")) == 2
 
 
 def test_a_broken_body_is_continued(server):

@@ -118,7 +118,7 @@ uint64_t wr_fetch_host_reserve(struct wr_fetch_job *job, uint64_t now_ns,
 	struct weir_client *client = job->client;
 	struct wr_fetch_host *host = job->host;
 	uint64_t at_ns = wr_pace_reserve(&host->pace, now_ns, wr_fetch_random(client));
-	uint64_t shared_ns;
+	uint64_t shared_ns, within_ns;
 
 	if (at_ns <= now_ns)
 		*reason = WEIR_WAIT_NONE;
@@ -128,10 +128,11 @@ uint64_t wr_fetch_host_reserve(struct wr_fetch_job *job, uint64_t now_ns,
 		*reason = WEIR_WAIT_PACE;
 	else
 		*reason = WEIR_WAIT_RATE;
-	if (!client->table)
+	if (!client->table || at_ns >= job->deadline_ns)
 		return at_ns;
+	within_ns = job->deadline_ns > now_ns ? job->deadline_ns - now_ns : 0;
 	shared_ns = now_ns + wr_pace_shared_delay(client->table, wr_str(host->key), &host->pace,
-						  weir_now_ns());
+						  within_ns, weir_now_ns());
 	if (shared_ns <= at_ns)
 		return at_ns;
 	*reason = WEIR_WAIT_PACE;

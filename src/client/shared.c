@@ -57,9 +57,9 @@ static struct weir_limit queue_of(const struct wr_pace_lane *lane)
 				   .queue_size = UINT32_MAX - 1};
 }
 
-/* Takes the lane's interval of time from its queue, and returns when this time begins. */
+/* Returns when the lane's next interval of time begins. `takes`: takes the interval from the queue. */
 static uint64_t delay_by(struct weir_table *table, struct weir_str host,
-			 const struct wr_pace_lane *lane, uint64_t now_ns)
+			 const struct wr_pace_lane *lane, bool takes, uint64_t now_ns)
 {
 	struct shared_key key =
 		make_key("pace|", host, (struct weir_str){lane->name, lane->name_len});
@@ -70,16 +70,19 @@ static uint64_t delay_by(struct weir_table *table, struct weir_str host,
 
 	units = fmax(1, fmin(units, (double)(UINT32_MAX / WAITING_MIN)));
 	if (lane->limit > UINT32_MAX || weir_limit_check(&limit, NULL) < 0 ||
-	    weir_take(table, &limit, key.text, key.len, (int64_t)units, now_ns, &decision) < 0)
+	    weir_take(table, &limit, key.text, key.len, takes ? (int64_t)units : 0, now_ns,
+		      &decision) < 0)
 		return 0;
+	if (!takes)
+		return decision.reset_after_ns;
 	if (!decision.admitted)
 		return decision.retry_after_ns;
 	taken_ns = (uint64_t)(units * (double)limit.period_ns / limit.limit);
 	return decision.reset_after_ns > taken_ns ? decision.reset_after_ns - taken_ns : 0;
 }
 
-uint64_t wr_pace_shared_delay(struct weir_table *table, struct weir_str host,
-			      const struct wr_pace *pace, uint64_t now_ns)
+static uint64_t longest_delay(struct weir_table *table, struct weir_str host,
+			      const struct wr_pace *pace, bool takes, uint64_t now_ns)
 {
 	uint64_t longest_ns = 0;
 
@@ -87,11 +90,19 @@ uint64_t wr_pace_shared_delay(struct weir_table *table, struct weir_str host,
 		uint64_t delay_ns = 0;
 
 		if (wr_pace_lane_is_shared(&pace->lanes[i]))
-			delay_ns = delay_by(table, host, &pace->lanes[i], now_ns);
+			delay_ns = delay_by(table, host, &pace->lanes[i], takes, now_ns);
 		if (delay_ns > longest_ns)
 			longest_ns = delay_ns;
 	}
 	return longest_ns;
+}
+
+uint64_t wr_pace_shared_delay(struct weir_table *table, struct weir_str host,
+			      const struct wr_pace *pace, uint64_t within_ns, uint64_t now_ns)
+{
+	uint64_t delay_ns = longest_delay(table, host, pace, false, now_ns);
+
+	return delay_ns < within_ns ? longest_delay(table, host, pace, true, now_ns) : delay_ns;
 }
 
 static double count_by(struct weir_table *table, struct weir_str host,

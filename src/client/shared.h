@@ -21,9 +21,10 @@
 #include "client/pace.h"
 
 /* Takes a place in the queue of each shared lane of the pace, and returns how long the request has to
- * wait, in ns. `host` is "host:port". Called in addition to wr_pace_reserve. */
+ * wait, in ns. If it would have to wait for within_ns or longer, takes no place: the request is not
+ * sent. `host` is "host:port". Called in addition to wr_pace_reserve. */
 uint64_t wr_pace_shared_delay(struct weir_table *table, struct weir_str host,
-			      const struct wr_pace *pace, uint64_t now_ns);
+			      const struct wr_pace *pace, uint64_t within_ns, uint64_t now_ns);
 
 /* Counts the request of a response, and sets own[i] for wr_pace_learn_shared. `own` has room for
  * WEIR_RATELIMIT_POLICIES_MAX numbers. */

@@ -177,7 +177,8 @@ static uint64_t answer(const struct fleet_plan *plan, struct client *client,
 	wr_pace_shared_count(plan->table, host, told, now_ns, own);
 	wr_pace_learn_shared(&client->pace, told, own, now_ns, draw(seed));
 	at_ns = wr_pace_reserve(&client->pace, now_ns, draw(seed));
-	shared_ns = now_ns + wr_pace_shared_delay(plan->table, host, &client->pace, now_ns);
+	shared_ns =
+		now_ns + wr_pace_shared_delay(plan->table, host, &client->pace, UINT64_MAX, now_ns);
 	return shared_ns > at_ns ? shared_ns : at_ns;
 }
 

@@ -85,20 +85,38 @@ static void processes_take_turns(void **state)
 	(void)state;
 	told.policies[0].remaining = 8; /* after the requests of both processes */
 	second = learned(two, &told);
-	assert_int_equal(wr_pace_shared_delay(one, host, &first, NOW_NS), 0);
-	assert_int_equal(wr_pace_shared_delay(two, host, &second, NOW_NS), 101000000);
-	assert_int_equal(wr_pace_shared_delay(one, host, &first, NOW_NS), 202000000);
-	assert_int_equal(wr_pace_shared_delay(two, host, &second, NOW_NS + 250000000), 53000000);
+	assert_int_equal(wr_pace_shared_delay(one, host, &first, UINT64_MAX, NOW_NS), 0);
+	assert_int_equal(wr_pace_shared_delay(two, host, &second, UINT64_MAX, NOW_NS), 101000000);
+	assert_int_equal(wr_pace_shared_delay(one, host, &first, UINT64_MAX, NOW_NS), 202000000);
+	assert_int_equal(wr_pace_shared_delay(two, host, &second, UINT64_MAX, NOW_NS + 250000000),
+			 53000000);
 	/* The own lane of the process does not delay further requests. */
 	assert_int_equal(wr_pace_reserve(&first, NOW_NS + SECOND_NS, HALF), NOW_NS + SECOND_NS);
 	assert_int_equal(wr_pace_reserve(&first, NOW_NS + SECOND_NS, HALF), NOW_NS + SECOND_NS);
 	/* Another host, and another policy of the host, have their own queues. */
-	assert_int_equal(wr_pace_shared_delay(one, WR_STR("b:80"), &first, NOW_NS), 0);
+	assert_int_equal(wr_pace_shared_delay(one, WR_STR("b:80"), &first, UINT64_MAX, NOW_NS), 0);
 	told = tell("more", 10, 9);
 	second = learned(one, &told);
-	assert_int_equal(wr_pace_shared_delay(one, host, &second, NOW_NS), 0);
+	assert_int_equal(wr_pace_shared_delay(one, host, &second, UINT64_MAX, NOW_NS), 0);
 	weir_close(one);
 	weir_close(two);
+}
+
+/* A request that would wait until its deadline takes no place from the requests after it. */
+static void a_request_beyond_its_deadline_takes_no_place(void **state)
+{
+	struct weir_ratelimit told = tell("deadline", 10, 9);
+	struct weir_table *table = open_table();
+	struct wr_pace pace = learned(table, &told);
+
+	(void)state;
+	assert_int_equal(wr_pace_shared_delay(table, host, &pace, 1, NOW_NS), 0);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(wr_pace_shared_delay(table, host, &pace, 101000000, NOW_NS),
+				 101000000);
+	assert_int_equal(wr_pace_shared_delay(table, host, &pace, 101000001, NOW_NS), 101000000);
+	assert_int_equal(wr_pace_shared_delay(table, host, &pace, 101000001, NOW_NS), 202000000);
+	weir_close(table);
 }
 
 static void the_tightest_policy_counts(void **state)
@@ -110,8 +128,8 @@ static void the_tightest_policy_counts(void **state)
 	(void)state;
 	told.policies[told.count++] = tell("slow", 2, 1).policies[0];
 	pace = learned(table, &told);
-	assert_int_equal(wr_pace_shared_delay(table, host, &pace, NOW_NS), 0);
-	assert_int_equal(wr_pace_shared_delay(table, host, &pace, NOW_NS), 505000000);
+	assert_int_equal(wr_pace_shared_delay(table, host, &pace, UINT64_MAX, NOW_NS), 0);
+	assert_int_equal(wr_pace_shared_delay(table, host, &pace, UINT64_MAX, NOW_NS), 505000000);
 	weir_close(table);
 }
 
@@ -151,8 +169,8 @@ static void extreme_limits(void **state)
 			told.policies[0].window_ns = windows_ns[k];
 			pace = learned(table, &told);
 			for (int n = 0; n < 3; n++)
-				assert_true(wr_pace_shared_delay(table, host, &pace, NOW_NS) <
-					    INT64_MAX);
+				assert_true(wr_pace_shared_delay(table, host, &pace, UINT64_MAX,
+								 NOW_NS) < INT64_MAX);
 		}
 	weir_close(table);
 }
@@ -238,6 +256,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(processes_take_turns),
+		cmocka_unit_test(a_request_beyond_its_deadline_takes_no_place),
 		cmocka_unit_test(the_tightest_policy_counts),
 		cmocka_unit_test(all_processes_are_counted),
 		cmocka_unit_test(extreme_limits),

@@ -1175,6 +1175,20 @@ def test_a_wait_of_many_days_is_shared_through_a_table(server, tmp_path):
     assert [seen.path for seen in server.seen()] == ["/told"]
 
 
+def test_urls_beyond_the_deadline_take_no_time_from_other_processes(server, tmp_path):
+    """A request per 5 s. The first process has time for one or two of its URLs, the second one for both of its own."""
+    fields = {"RateLimit-Policy": '"p";q=2;w=10', "RateLimit": '"p";r=1;t=10'}
+    urls = [server.url(f"/{i}") for i in range(22)]
+    for i in range(22):
+        server.on(f"/{i}", Answer(200, fields, b"x"))
+    table = ["--table", "deadline", "--table-dir", tmp_path, "--deadline", "3s"]
+    done = run(*table, *urls[:20], "--out", tmp_path / "out")
+    assert done.returncode == 28 and b"would pass the deadline" in done.stderr
+    assert len(server.seen()) <= 2
+    done = run(*table[:4], "--deadline", "20s", *urls[20:], "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_terminal_shows_what_it_waits_for(server, tmp_path):
     server.on("/a", Answer(429, {"Retry-After": "3"}), Answer(body=b"x"))
     terminal = Terminal(columns=120)

@@ -162,6 +162,7 @@ void wr_fetch_cached_begin(struct wr_fetch_job *job)
 					 .received_s = wall_s(),
 					 .fields = wr_buf_str(&job->response->fields)};
 	unsigned status = job->response->shown.status;
+	bool confirms = status == 304 && job->has_entry; /* wr_fetch_cached_confirm decides */
 	struct wr_fetch_directives asked;
 	struct wr_fetch_key key;
 
@@ -170,7 +171,8 @@ void wr_fetch_cached_begin(struct wr_fetch_job *job)
 	wr_fetch_directives_read(wr_buf_str(&job->request), &asked);
 	if (wr_fetch_can_store(wr_buf_str(&job->request), status, stored.fields))
 		job->writer = wr_fetch_cache_begin(job->client->cache, &key, status, &stored);
-	else if (status < 400 && !asked.no_store) /* the stored response is no longer right */
+	else if (status < 400 && !confirms &&
+		 !asked.no_store) /* the stored response is no longer right */
 		wr_fetch_cache_remove(job->client->cache, &key);
 }
 

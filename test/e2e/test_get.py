@@ -5,6 +5,7 @@ import email.utils
 import gzip
 import json
 import os
+import resource
 import signal
 import ssl
 import subprocess
@@ -790,6 +791,17 @@ def test_a_304_about_the_same_version_confirms_it(server, tmp_path, stored, sent
     for _ in range(2):
         assert run("--cache", tmp_path, server.url("/a")).stdout == b"old"
     assert len(server.seen()) == 2
+
+
+def test_a_304_that_cannot_be_stored_keeps_the_stored_response(server, tmp_path):
+    """The process that gets the 304 cannot write a file. Other processes never find the response missing."""
+    server.on("/a", Answer(200, {"ETag": '"v1"'}, b"one"), Answer(304, {"ETag": '"v1"'}))
+    assert run("--cache", tmp_path, server.url("/a")).stdout == b"one"
+    done = run("--cache", tmp_path, server.url("/a"), restore_signals=False,  # SIGXFSZ stays ignored
+               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)))
+    assert (done.returncode, done.stdout) == (0, b"one"), done.stderr
+    assert run("--cache", tmp_path, server.url("/a")).stdout == b"one"
+    assert [seen.fields.get("if-none-match") for seen in server.seen()] == [None, '"v1"', '"v1"']
 
 
 def test_users_do_not_share_responses(server, tmp_path):

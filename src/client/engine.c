@@ -301,6 +301,10 @@ static void run_due(struct weir_client *client, uint64_t now_ns)
 
 		if (job->deadline_ns > now_ns)
 			break;
+		if (job->state == WR_FETCH_RUNNING && job->holds) {
+			cut_body(job);
+			continue;
+		}
 		wr_fetch_job_end(job, WEIR_EDEADLINE, "the deadline of the request ended");
 	}
 }

@@ -74,7 +74,7 @@ static void read_attempt(struct wr_fetch_job *job, CURLcode result, struct ended
 	*ended = (struct ended){.result = result,
 				.told = {.size = sizeof ended->told},
 				.now_ns = wr_clock_mono_ns()};
-	if (job->cut && !job->aborted) /* the rest of the body was not wanted */
+	if (job->holds && !job->aborted) /* the status counts, also if the body is not complete */
 		ended->result = CURLE_OK;
 	ended->code = job->aborted ? job->aborted : code_of(ended->result);
 	if (ended->result == CURLE_UNSUPPORTED_PROTOCOL && job->sent && !job->aborted) {

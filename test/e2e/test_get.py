@@ -318,6 +318,30 @@ def test_the_body_of_a_refusal_is_read_for_5_seconds(server, status, fields):
     assert b"HTTP status %d" % (404 if status == 302 else status) in done.stderr
 
 
+@pytest.mark.parametrize("status, fields, words", [
+    (429, {}, ["--timeout", "1s"]), (503, {}, ["--timeout", "1s"]), (302, {"Location": "/b"}, ["--timeout", "1s"]),
+    (429, {}, ["--deadline", "1s"]), (429, {"Retry-After": "1"}, ["--deadline", "1500ms"]),
+])
+def test_the_status_of_a_refusal_counts_if_its_body_never_comes(server, status, fields, words):
+    never = threading.Event()
+    server.on("/a", Answer(status, fields, b"1", pause=never))
+    server.on("/b", Answer(404))
+    try:
+        done = run(server.url("/a"), "--attempts", "1", *words)
+    finally:
+        never.set()
+    assert done.returncode == 22, done.stderr
+    assert b"HTTP status %d" % (404 if status == 302 else status) in done.stderr
+    assert (b"1 refusal" in done.stderr) == (status != 302)
+
+
+def test_the_status_of_a_refusal_counts_if_its_body_breaks(server):
+    server.on("/a", Answer(429, {}, b"12345678", cut=4))
+    done = run(server.url("/a"), "--attempts", "1", "--fail-with-body")
+    assert (done.returncode, done.stdout) == (22, b"1234"), done.stderr
+    assert b"HTTP status 429" in done.stderr and b"1 refusal" in done.stderr
+
+
 def test_a_broken_body_is_no_response_after_a_wait_beyond_the_deadline(server, tmp_path):
     """The wait of another URL ends the request between two attempts. Its last attempt got a part of the body only."""
     refusal, broken = threading.Event(), threading.Event()

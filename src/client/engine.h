@@ -123,6 +123,7 @@ struct wr_fetch_job {
 	const char *wrong;     /* the fault of the response, as text; NULL: no fault was found */
 	uint64_t length;       /* of the body; WR_FETCH_LENGTH_NONE: unknown */
 	uint64_t sent_wall_ns; /* when the attempt began */
+	uint64_t head_ns;      /* when the header of the response was complete */
 
 	/* The cache. */
 	struct wr_fetch_entry entry; /* the stored response that the attempt asks to confirm */

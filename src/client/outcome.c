@@ -178,6 +178,7 @@ static void retry_or_finish(struct wr_fetch_job *job, const struct ended *ended)
 					   .status = ended->code ? 0 : (int)ended->status,
 					   .number = job->number,
 					   .wait_ns = ended->told.wait_ns,
+					   .waited_ns = ended->now_ns - job->head_ns,
 					   .deadline_ns = job->deadline_ns};
 	enum wr_retry_verdict verdict = WR_RETRY_NOT_FAILED;
 	uint64_t at_ns = ended->now_ns;

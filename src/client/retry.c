@@ -61,6 +61,11 @@ static uint64_t choose_pause(const struct wr_retry_settings *settings, uint32_t 
 	return random % (top + 1);
 }
 
+static uint64_t rest_of_wait(const struct wr_retry_attempt *attempt)
+{
+	return attempt->wait_ns > attempt->waited_ns ? attempt->wait_ns - attempt->waited_ns : 0;
+}
+
 enum wr_retry_verdict wr_retry_decide(const struct wr_retry_settings *settings,
 				      struct wr_retry_budget *budget,
 				      const struct wr_retry_attempt *attempt, uint64_t now_ns,
@@ -74,7 +79,7 @@ enum wr_retry_verdict wr_retry_decide(const struct wr_retry_settings *settings,
 		return WR_RETRY_METHOD;
 	if (attempt->number >= most)
 		return WR_RETRY_ATTEMPTS_USED;
-	*at_ns = now_ns + attempt->wait_ns + choose_pause(settings, attempt->number, random);
+	*at_ns = now_ns + rest_of_wait(attempt) + choose_pause(settings, attempt->number, random);
 	if (attempt->deadline_ns && *at_ns > attempt->deadline_ns)
 		return WR_RETRY_DEADLINE;
 	if (!attempt->wait_ns && !attempt->stale && !spend(budget))

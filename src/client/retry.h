@@ -50,6 +50,7 @@ struct wr_retry_attempt {
 	int status;           /* of the response; 0 if `failed` */
 	uint32_t number;      /* of this attempt: 1 is the first */
 	uint64_t wait_ns;     /* weir_ratelimit.wait_ns; 0: none was told */
+	uint64_t waited_ns;   /* time since the wait was told */
 	uint64_t deadline_ns; /* no attempt starts after it; 0: no deadline */
 };
 

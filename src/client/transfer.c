@@ -203,8 +203,9 @@ static void learn(struct wr_fetch_job *job)
 {
 	struct weir_ratelimit told;
 
+	job->head_ns = wr_clock_mono_ns();
 	wr_fetch_told(job, &told);
-	wr_fetch_host_learn(job, &told, wr_clock_mono_ns());
+	wr_fetch_host_learn(job, &told, job->head_ns);
 	job->host->known = true;
 }
 

@@ -122,6 +122,26 @@ static void no_retry_is_sooner_than_told(void **state)
 	assert_int_equal(at_ns, NOW_NS + 30 * SECOND_NS + 400000000);
 }
 
+/* The wait begins with the header of the response, not with the end of its body. */
+static void a_wait_is_told_before_the_body(void **state)
+{
+	struct wr_retry_attempt attempt = get(429);
+	struct wr_retry_budget budget = {0};
+	uint64_t at_ns;
+
+	(void)state;
+	attempt.wait_ns = 30 * SECOND_NS;
+	attempt.waited_ns = 5 * SECOND_NS;
+	decide(&attempt, 0, &at_ns);
+	assert_int_equal(at_ns, NOW_NS + 25 * SECOND_NS);
+	attempt.waited_ns = 31 * SECOND_NS;
+	decide(&attempt, 400000000, &at_ns);
+	assert_int_equal(at_ns, NOW_NS + 400000000);
+	/* The retry is free also after the wait has ended. */
+	assert_int_equal(wr_retry_decide(&defaults, &budget, &attempt, NOW_NS, 0, &at_ns),
+			 WR_RETRY_YES);
+}
+
 static void attempts_and_the_deadline_end_retries(void **state)
 {
 	struct wr_retry_attempt attempt = get(503);
@@ -210,6 +230,7 @@ int main(void)
 		cmocka_unit_test(only_idempotent_methods_are_retried),
 		cmocka_unit_test(pauses_double_with_full_jitter),
 		cmocka_unit_test(no_retry_is_sooner_than_told),
+		cmocka_unit_test(a_wait_is_told_before_the_body),
 		cmocka_unit_test(attempts_and_the_deadline_end_retries),
 		cmocka_unit_test(the_budget_limits_retries_in_an_outage),
 		cmocka_unit_test(retries_that_the_server_asked_for_are_free),

@@ -292,6 +292,18 @@ def test_a_told_wait_counts_before_the_body_arrives(server, tmp_path):
     assert not early and server.seen("/d")[0].at - server.seen("/b")[0].at >= 3
 
 
+def test_the_wait_of_the_refused_url_begins_with_the_header(server):
+    """The body of the refusal is cut after 5 s. The wait of 4 s has ended then."""
+    never = threading.Event()
+    server.on("/a", Answer(429, {"Retry-After": "4"}, b"12", pause=never), Answer(body=b"ok"))
+    try:
+        assert run(server.url("/a")).returncode == 0
+    finally:
+        never.set()
+    first, second = server.seen()
+    assert 5 <= second.at - first.at < 8
+
+
 def test_a_wait_beyond_the_deadline_returns_the_refusal_at_once(server):
     server.on("/a", Answer(429, {"Retry-After": "3600"}, b"later"))
     done = run("--deadline", "30s", server.url("/a"))

@@ -460,6 +460,30 @@ def test_kept_connections_that_end_do_not_use_the_retry_budget(server, tmp_path)
     assert b"weir get: %d requests, %d retries" % (40 + ended, ended) in done.stderr
 
 
+def test_kept_connections_that_end_are_no_failures_of_the_host(server, tmp_path):
+    """Six kept connections end together. After five failures in a row, the requests would wait for the host's breaker."""
+    all_first, all_second = threading.Barrier(6), threading.Barrier(6)
+
+    def first(_):
+        all_first.wait(30)
+        return Answer(body=b"ok")
+
+    def second(seen):
+        if seen.number == 1:
+            return Answer(body=b"ok")
+        all_second.wait(30)
+        return Answer(raw=b"")
+
+    server.on("/", Answer(body=b"ok"))
+    for i in range(6):
+        server.on(f"/a{i}", first)
+        server.on(f"/b{i}", second)
+    urls = [server.url(path) for path in ["/"] + [f"/{letter}{i}" for letter in "ab" for i in range(6)]]
+    done = run(*urls, "--out", tmp_path, "--concurrency", "6")
+    assert done.returncode == 0, done.stderr
+    assert b"weir get: 19 requests, 6 retries, 0 refusals, 6 waits" in done.stderr
+
+
 def test_a_request_that_must_not_run_twice_uses_a_new_connection(server, tmp_path):
     paths = ["/a", "/b", "/c"]
     for path in paths:

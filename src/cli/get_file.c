@@ -265,12 +265,13 @@ int wr_cli_get_write(void *context, const struct weir_response *response, uint64
 		     const void *bytes, size_t len)
 {
 	struct get_item *item = context;
+	bool is_success = response->status >= 200 && response->status < 300;
 
-	if (response->status >= 300 && !item->with_errors)
+	if (!is_success && !item->with_errors)
 		return 0;
 	if (!item->files)
 		return write_output(item, offset, bytes, len);
-	if (response->status >= 300)
+	if (!is_success)
 		return 0;
 	if (item->fd < 0 && open_partial(item) < 0)
 		return -1;

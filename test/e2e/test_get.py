@@ -655,6 +655,15 @@ def test_a_response_that_nobody_asked_for_is_exit_56(server, tmp_path, answer, t
     assert len(server.seen()) == 1 and not list(tmp_path.iterdir())
 
 
+def test_the_status_101_is_final_and_no_success(server, tmp_path):
+    server.on("/a", Answer(raw=b"HTTP/1.1 101 Switching Protocols\r\n\r\nbytes"))
+    done = run(server.url("/a"), "--attempts", "1")
+    assert (done.returncode, done.stdout) == (22, b""), done.stderr
+    assert b"HTTP status 101" in done.stderr
+    done = run(server.url("/a"), "--attempts", "1", "--out", tmp_path)
+    assert done.returncode == 22 and not list(tmp_path.iterdir())
+
+
 def test_a_response_that_is_not_http_is_exit_56(server):
     server.on("/a", Answer(raw=b"hello\r\n"))
     done = run(server.url("/a"))

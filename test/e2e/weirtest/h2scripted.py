@@ -24,6 +24,7 @@ class Connection:
         self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False, header_encoding="utf-8"))
         self.seen = []  # the method and the path of each request on this connection
         self.open = True
+        self.answered_last = False
 
     def run(self):
         self.h2.initiate_connection()
@@ -41,6 +42,11 @@ class Connection:
                     self.seen.append(requests[event.stream_id])
                     self.server.seen.append(requests[event.stream_id])
                     self.server.handle(self, event.stream_id, *requests[event.stream_id])
+        if self.answered_last:
+            # A close with unread bytes would reset the connection, perhaps before the client has the response.
+            self.socket.shutdown(socket.SHUT_WR)
+            while self.socket.recv(65536):
+                pass
         self.socket.close()
 
     def answer(self, stream, status, fields=(), body=b"", last=False):
@@ -51,6 +57,7 @@ class Connection:
             self.h2.close_connection()
         self.socket.sendall(self.h2.data_to_send())
         self.open = not last
+        self.answered_last = last
 
     def reset(self):
         """Resets the connection without a response to its open requests."""

@@ -43,9 +43,10 @@
  *            damaged file of the cache counts as missing. Several processes can use one folder, and
  *            may be killed at any instruction.
  *   Input    A URL, method or field with a control character is refused, so that text from
- *            elsewhere cannot add a header field. A field of a response that has one is left out. Only http and https are used, also after a
- *            redirect. A redirect to another host takes no Authorization, Cookie or
- *            Proxy-Authorization with it, and none leads from https to http.
+ *            elsewhere cannot add a header field. A field of a response that has one is left
+ *            out. Only http and https are used, also after a redirect. A redirect to another host
+ *            takes no Authorization, Cookie or Proxy-Authorization with it, and none leads from
+ *            https to http.
  *   Memory   The body of a response in memory is at most opts.body_bytes long, counted after
  *            decompression. The header of a response has at most 256 KiB.
  *   Threads  Any number of threads may use one client at once. They share pace, breakers, cache and
@@ -172,7 +173,8 @@ struct weir_request {
 	 * begins the body: a retry after a failure may begin it again. `response` has the status and
 	 * the fields. For a response that is retried or redirected the function is not called. An empty
 	 * body is no call. The body of a refusal, and of an error that can be retried, is cut after
-	 * 1 MiB, or 5 seconds after its header. Returns 0, or another number to end the request with WEIR_ECALLBACK. */
+	 * 1 MiB, or 5 seconds after its header. Returns 0, or another number to end the request with
+	 * WEIR_ECALLBACK. */
 	int (*on_body)(void *context, const struct weir_response *response, uint64_t offset,
 		       const void *bytes, size_t len);
 	void *context;        /* for on_body, events and response->context */

@@ -79,6 +79,20 @@ static struct weir_str limit_name(const struct wr_rules_limit *limit)
 	return limit->name.ptr ? limit->name : WR_STR("");
 }
 
+/* The id of a candidate begins with `?`, which a reader of the rules has never seen. So the message
+ * does not contain the id. */
+static void report_alike(struct wr_load *load, const struct wr_rules_limit *limit,
+			 const struct wr_yaml *mark)
+{
+	char span[SPAN_TEXT];
+	const char *text;
+
+	span_text(limit, span);
+	text = wr_load_print(load, &load->tree, "%s/%s",
+			     weir_algorithm_name((int)limit->limit.algorithm), span);
+	wr_rules_report(load, WR_D_alike_limits, mark, WR_ARGS(wr_str(text)));
+}
+
 /* Gives each limit of a descriptor its id. If two limits have the same algorithm, period and zone,
  * the id also contains the name of the limit. The names must differ, because otherwise the two
  * limits would share a counter. */
@@ -103,7 +117,7 @@ static void name_all(struct wr_load *load, struct wr_rules_limit *limits, uint32
 		limits[i].name = limit_name(&limits[i]);
 		name_limit(load, &limits[i], has_twin && limits[i].name.len);
 		if (clash)
-			wr_rules_report(load, WR_D_alike_limits, marks[i], WR_ARGS(limits[i].id));
+			report_alike(load, &limits[i], marks[i]);
 	}
 }
 

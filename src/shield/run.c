@@ -289,11 +289,18 @@ static int start(struct wr_nft_shield *shield, struct weir_error *error)
 	return rc < 0 ? rc : wr_nft_carry(shield, error);
 }
 
+/* After a failed change, the kernel can still have the table of this shield, or that of another
+ * program. */
+static bool has_table(const struct wr_nft_shield *shield)
+{
+	return shield->present.has_table || wr_nft_owner() == (long)getpid();
+}
+
 static void end(struct wr_nft_shield *shield)
 {
 	struct weir_error error;
 
-	if (shield->present.has_table) {
+	if (has_table(shield)) {
 		wr_nft_count(&shield->state.packets, &shield->state.bytes, &error);
 		if (shield->settings->leave)
 			wr_log(WR_LOG_INFO,

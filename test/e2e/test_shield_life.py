@@ -83,6 +83,17 @@ def test_leave_keeps_the_table_and_the_next_shield_replaces_it(host):
         assert "replaces the table of process" in shield.log()
 
 
+def test_clean_exit_after_a_failed_change_removes_the_table(host):
+    """The failure leaves the sets in the kernel. The shield ends before its next attempt."""
+    with Shield(host) as shield:
+        shield.add("198.51.100.7", "1h")
+        shield.wait_elements("banned4", "198.51.100.7")
+        host.run("nft", "flush", "chain", "inet", "weir", "refuse")
+        wait_for(lambda: "next attempt in 1 s" in shield.log(), "a failure")
+        assert shield.stop() == 0
+        assert not shield.has_table()
+
+
 def test_killed_shield_leaves_bans_that_expire(host):
     with Shield(host) as shield:
         shield.add("198.51.100.7", "4s")

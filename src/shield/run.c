@@ -233,6 +233,8 @@ static int check_access(const struct wr_nft_shield *shield, struct weir_error *e
 
 static int open_signals(struct wr_nft_shield *shield, struct weir_error *error)
 {
+	/* A reader of the log that ends must not end the shield, which would leave its table. */
+	signal(SIGPIPE, SIG_IGN);
 	shield->signals = wr_signals_open();
 	return shield->signals < 0 ? wr_error_errno(error, WEIR_ESYS, "signalfd") : 0;
 }

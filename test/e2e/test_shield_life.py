@@ -94,6 +94,18 @@ def test_clean_exit_after_a_failed_change_removes_the_table(host):
         assert not shield.has_table()
 
 
+def test_end_of_the_log_does_not_end_the_shield(host):
+    with Shield(host, start=False) as shield:
+        shield.process = programs.start(shield.command(), stderr=subprocess.PIPE, text=True,
+                                        env=without_leak_check(os.environ))
+        assert shield.process.stderr.readline().startswith("weir shield: ready")
+        shield.process.stderr.close()
+        host.run("nft", "delete", "table", "inet", "weir")  # the shield logs this
+        wait_for(shield.has_table, "the table")
+        assert shield.stop() == 0
+        assert not shield.has_table()
+
+
 def test_killed_shield_leaves_bans_that_expire(host):
     with Shield(host) as shield:
         shield.add("198.51.100.7", "4s")

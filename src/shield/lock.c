@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -194,28 +195,46 @@ void wr_nft_lock_answer(int fd)
 	}
 }
 
-/* Reads the name of a process. Returns false if there is no such process. */
-static bool read_name(const char *pid, char name[32])
+/* Reads the first `cap` - 1 bytes of a file in the folder of a process, and puts a zero byte behind
+ * them. Returns their number, or 0 if there is no such process. */
+static size_t read_proc(const char *pid, const char *file, char *text, size_t cap)
 {
 	char path[64];
 	ssize_t len;
 	int fd;
 
-	snprintf(path, sizeof path, "/proc/%s/comm", pid);
+	text[0] = 0;
+	snprintf(path, sizeof path, "/proc/%s/%s", pid, file);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return false;
-	len = read(fd, name, 31);
+		return 0;
+	len = read(fd, text, cap - 1);
 	close(fd);
-	name[len > 0 ? len : 0] = 0;
-	return len > 0;
+	text[len > 0 ? len : 0] = 0;
+	return len > 0 ? (size_t)len : 0;
+}
+
+static bool has_own_name(const char *pid)
+{
+	char own[32], other[32];
+
+	return read_proc(pid, "comm", other, sizeof other) &&
+	       read_proc("self", "comm", own, sizeof own) && strcmp(own, other) == 0;
+}
+
+/* Returns whether the first argument of the process is "shield". */
+static bool runs_shield(const char *pid)
+{
+	char line[PATH_MAX + 16];
+	size_t len = read_proc(pid, "cmdline", line, sizeof line), first = strlen(line) + 1;
+
+	return len > first && strcmp(line + first, "shield") == 0;
 }
 
 bool wr_nft_is_shield(long pid)
 {
-	char text[24], own[32], other[32];
+	char text[24];
 
 	snprintf(text, sizeof text, "%ld", pid);
-	return pid > 0 && pid != (long)getpid() && read_name(text, other) &&
-	       read_name("self", own) && strcmp(own, other) == 0;
+	return pid > 0 && pid != (long)getpid() && has_own_name(text) && runs_shield(text);
 }

@@ -22,7 +22,8 @@ int wr_nft_lock_namespace(uid_t user, struct weir_error *error);
 /* Accepts and closes the connections of other shields that asked for this process's id. */
 void wr_nft_lock_answer(int fd);
 
-/* Returns whether `pid` is another process with the name of this program. */
+/* Returns whether `pid` is another process that runs `weir shield`. The kernel gives the id of a
+ * process that has ended to other processes, such as the gateway. */
 bool wr_nft_is_shield(long pid);
 
 #endif

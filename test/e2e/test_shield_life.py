@@ -106,6 +106,14 @@ def test_end_of_the_log_does_not_end_the_shield(host):
         assert not shield.has_table()
 
 
+def test_owner_whose_id_another_program_has(host):
+    """After a crash in a container, the gateway may get the id that the shield had."""
+    with Serve(rules=RULES.format(address="192.0.2.1"), http=True) as serve, Shield(host, start=False) as shield:
+        host.run("nft", "-f", "-", text=f'table inet weir {{ counter owner {{ comment "pid {serve.process.pid}" \n }}\n}}\n')
+        shield.start()
+        assert f"replaces the table of process {serve.process.pid}, which has ended" in shield.log()
+
+
 def test_killed_shield_leaves_bans_that_expire(host):
     with Shield(host) as shield:
         shield.add("198.51.100.7", "4s")

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rules/path_text.h"
 #include "rules/rules.h"
 #include "stats/stats.h"
 #include "table/note.h"
@@ -88,15 +89,20 @@ static bool add_present(struct wr_suspend *suspend, const struct weir_rules *rul
 	return true;
 }
 
-/* Returns whether a name in statistics begins with the name of a domain and a slash. */
+/* Returns whether a name in statistics begins with the name of a domain and a slash. The names of
+ * domains have escapes in statistics. */
 static bool has_domain(const struct weir_rules *rules, struct weir_str name)
 {
 	const struct wr_node *domain = rules->first_domain;
 
-	for (; domain; domain = domain->more->next)
-		if (name.len > domain->key.len && name.ptr[domain->key.len] == '/' &&
-		    memcmp(name.ptr, domain->key.ptr, domain->key.len) == 0)
+	for (; domain; domain = domain->more->next) {
+		char text[WR_STAT_NAME_MAX + 1];
+		size_t len = wr_path_text(domain, text, sizeof text);
+
+		if (len < sizeof text && name.len > len && name.ptr[len] == '/' &&
+		    memcmp(name.ptr, text, len) == 0)
 			return true;
+	}
 	return false;
 }
 

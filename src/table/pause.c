@@ -81,7 +81,7 @@ bool wr_pause_covers(const struct weir_table *table, struct weir_str name)
 
 uint64_t wr_pause_stamp(const struct weir_table *table)
 {
-	uint64_t words[WR_PAUSES + 1] = {wr_pause_state(table)};
+	uint64_t words[WR_PAUSES + 1] = {load_word(table)};
 
 	for (unsigned i = 0; i < WR_PAUSES; i++)
 		words[i + 1] = load_hash(table, i);

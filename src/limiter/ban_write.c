@@ -24,6 +24,7 @@ static void write_listed(struct weir_engine *engine, const struct wr_ask_need *n
 {
 	struct wr_ban ban = {.key = need->need.key,
 			     .rule = need->rule ? wr_ban_rule_hash(need->rule->stat) : 0,
+			     .limit = need->need.limit->checked,
 			     .since_s = last->since_s,
 			     .until_s = last->until_s,
 			     .level = (uint8_t)last->level};

@@ -49,7 +49,9 @@ static const struct wr_suspend_rule *find_rule(const struct wr_suspend *suspend,
 	return count ? bsearch(&wanted, suspend->items, count, sizeof wanted, compare_rules) : NULL;
 }
 
-static bool add_rule(struct wr_suspend *suspend, struct weir_str name, enum wr_suspend_kind kind)
+/* `limit` is NULL for a rule that is not in the rules. */
+static bool add_rule(struct wr_suspend *suspend, struct weir_str name,
+		     const struct wr_rules_limit *limit, enum wr_suspend_kind kind)
 {
 	if (suspend->count == suspend->room) {
 		size_t room = suspend->room ? suspend->room * 2 : 64;
@@ -60,7 +62,8 @@ static bool add_rule(struct wr_suspend *suspend, struct weir_str name, enum wr_s
 		suspend->items = items;
 		suspend->room = room;
 	}
-	suspend->items[suspend->count++] = (struct wr_suspend_rule){wr_ban_rule_hash(name), kind};
+	suspend->items[suspend->count++] = (struct wr_suspend_rule){
+		wr_ban_rule_hash(name), limit ? limit->limit.checked : 0, kind};
 	return true;
 }
 
@@ -83,7 +86,7 @@ static bool add_present(struct wr_suspend *suspend, const struct weir_rules *rul
 {
 	for (const struct wr_node *node = rules->first_domain; node; node = wr_node_next(node))
 		for (unsigned i = 0; i < node->limit_count; i++)
-			if (!add_rule(suspend, node->limits[i].stat,
+			if (!add_rule(suspend, node->limits[i].stat, &node->limits[i],
 				      kind_of(suspend, &node->limits[i])))
 				return false;
 	return true;
@@ -127,7 +130,7 @@ static bool add_others(struct wr_suspend *suspend, const struct weir_rules *rule
 			kind = WR_SUSPEND_PAUSED;
 		else if (rules && has_domain(rules, name))
 			kind = WR_SUSPEND_REMOVED;
-		if (!add_rule(suspend, name, kind))
+		if (!add_rule(suspend, name, NULL, kind))
 			return false;
 	}
 	return true;
@@ -166,6 +169,11 @@ static enum wr_suspend_kind find_unknown(const struct wr_suspend *suspend, const
 		       : WR_SUSPEND_NONE;
 }
 
+static bool has_other_limit(const struct wr_suspend_rule *rule, const struct wr_ban *ban)
+{
+	return rule->limit && ban->limit && rule->limit != ban->limit;
+}
+
 enum wr_suspend_kind wr_suspend_find(const struct wr_suspend *suspend, const struct wr_ban *ban)
 {
 	const struct wr_suspend_rule *found;
@@ -177,8 +185,9 @@ enum wr_suspend_kind wr_suspend_find(const struct wr_suspend *suspend, const str
 	found = find_rule(suspend, suspend->count, ban->rule);
 	if (!found)
 		return find_unknown(suspend, ban);
-	if (found->kind == WR_SUSPEND_PAUSED || found->kind == WR_SUSPEND_SHADOW ||
-	    ban->flags & WR_BAN_AUTOMATIC)
+	if (found->kind == WR_SUSPEND_PAUSED || found->kind == WR_SUSPEND_SHADOW)
 		return found->kind;
-	return WR_SUSPEND_NONE;
+	if (!(ban->flags & WR_BAN_AUTOMATIC))
+		return WR_SUSPEND_NONE;
+	return has_other_limit(found, ban) ? WR_SUSPEND_CHANGED : found->kind;
 }

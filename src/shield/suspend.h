@@ -13,6 +13,7 @@ struct weir_rules;
 	X(WR_SUSPEND_PAUSED, "the rule is paused")                                                 \
 	X(WR_SUSPEND_SHADOW, "the rule is in shadow mode")                                         \
 	X(WR_SUSPEND_UNSHIELDED, "the rule has no `ban` with `shield: true`")                      \
+	X(WR_SUSPEND_CHANGED, "the rule has another algorithm now")                                \
 	X(WR_SUSPEND_REMOVED, "the rules do not contain the rule any more")
 
 enum wr_suspend_kind {
@@ -26,7 +27,8 @@ enum wr_suspend_kind {
 const char *wr_suspend_reason(enum wr_suspend_kind kind);
 
 struct wr_suspend_rule {
-	uint64_t rule; /* wr_ban_rule_hash() */
+	uint64_t rule;  /* wr_ban_rule_hash() */
+	uint64_t limit; /* as in struct wr_ban; 0 if the rule is not in the rules */
 	enum wr_suspend_kind kind;
 };
 
@@ -50,6 +52,8 @@ void wr_suspend_free(struct wr_suspend *suspend);
 /* Returns the reason for which the shield skips the ban, or WR_SUSPEND_NONE. A ban of weir shield add
  * has no rule, so it is never skipped. A ban of an operator is skipped if its rule is paused or in
  * shadow mode.
+ *
+ * A rule with another algorithm has new counters, which no ban refuses.
  *
  * A rule has been removed if its domain is in the rules, but the rule is not. A rule of another
  * domain can belong to another service on the table, which has other rules, so its bans stay. */

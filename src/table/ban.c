@@ -87,7 +87,7 @@ static void to_words(const struct wr_ban *ban, uint64_t words[WORDS])
 	memcpy(words + 2, ban->address, sizeof ban->address);
 	words[4] = (uint64_t)ban->family | (uint64_t)ban->prefix_bits << 8 |
 		   (uint64_t)ban->flags << 16 | (uint64_t)ban->level << 24;
-	words[5] = 0;
+	words[5] = ban->limit;
 }
 
 /* Returns the ban, whose fields have any values if the words are damaged. */
@@ -95,6 +95,7 @@ static struct wr_ban from_words(uint64_t tag, const uint64_t words[WORDS])
 {
 	struct wr_ban ban = {.key = {tag},
 			     .rule = words[0],
+			     .limit = words[5],
 			     .since_s = (uint32_t)(words[1] >> 32),
 			     .until_s = (uint32_t)words[1],
 			     .family = (uint8_t)words[4],

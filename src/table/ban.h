@@ -35,6 +35,9 @@ enum wr_ban_flags {
 struct wr_ban {
 	struct wr_key key; /* of the banned counter; of a bare ban: wr_ban_bare_key() */
 	uint64_t rule;     /* wr_ban_rule_hash() of the rule's name in statistics; 0: no rule */
+	/* weir_limit.checked of the banned counter: the counters of a rule are new if its algorithm
+	 * changes, but its name in statistics stays. 0: not known */
+	uint64_t limit;
 	uint32_t since_s;
 	uint32_t until_s;    /* WR_FOR_GOOD: the ban never ends */
 	uint8_t address[16]; /* an IPv4 address is in the first four bytes */

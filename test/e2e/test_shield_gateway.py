@@ -204,8 +204,9 @@ def test_pause_lets_packets_pass(machines, rule):
         assert "weir shield: does not skip bans any more: the rule is paused\n" in shield.log()
 
 
-SHADOW, UNSHIELDED, REMOVED = ("the rule is in shadow mode", "the rule has no `ban` with `shield: true`",
-                               "the rules do not contain the rule any more")
+SHADOW, UNSHIELDED, CHANGED, REMOVED = (
+    "the rule is in shadow mode", "the rule has no `ban` with `shield: true`", "the rule has another algorithm now",
+    "the rules do not contain the rule any more")
 
 
 @pytest.mark.parametrize("old,new,reason,of_operator", [
@@ -213,6 +214,7 @@ SHADOW, UNSHIELDED, REMOVED = ("the rule is in shadow mode", "the rule has no `b
     ("unit: year\n", "unit: year\n      enforce: 0%\n", SHADOW, SHADOW),
     ("shield: true", "shield: false", UNSHIELDED, None),
     ("ban: {after: 3, within: 1h, for: 1h, shield: true}", "algorithm: fixed_window", UNSHIELDED, None),
+    ("unit: year", "algorithm: sliding_window_log\n      unit: year", CHANGED, None),
     ("unit: year", "unit: month", REMOVED, None),
     ("domain: api", "domain: web", None, None),
 ])

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "rules/rules.h"
 #include "shield/suspend.h"
 #include "stats/stats.h"
 #include "table/note.h"
@@ -75,19 +76,39 @@ static void drop_table(struct weir_table *table)
 	assert_int_equal(weir_remove("suspend", folder, NULL), 0);
 }
 
+static void check_ban(const struct weir_table *table, const struct weir_rules *rules,
+		      const struct wr_ban *ban, enum wr_suspend_kind wanted)
+{
+	struct wr_suspend suspend;
+
+	assert_true(wr_suspend_read(&suspend, table, rules));
+	assert_string_equal(wr_suspend_reason(wr_suspend_find(&suspend, ban)),
+			    wr_suspend_reason(wanted));
+	wr_suspend_free(&suspend);
+}
+
 static void check(const struct weir_table *table, const struct weir_rules *rules, const char *rule,
 		  unsigned flags, enum wr_suspend_kind wanted)
 {
 	struct wr_ban ban = make_ban("198.51.100.7", UINT32_MAX);
-	struct wr_suspend suspend;
 
 	ban.key.tag = 7;
 	ban.rule = wr_ban_rule_hash(wr_str(rule));
 	ban.flags = (uint8_t)(WR_BAN_SHIELD | flags);
-	assert_true(wr_suspend_read(&suspend, table, rules));
-	assert_string_equal(wr_suspend_reason(wr_suspend_find(&suspend, &ban)),
-			    wr_suspend_reason(wanted));
-	wr_suspend_free(&suspend);
+	check_ban(table, rules, &ban, wanted);
+}
+
+/* Checks an automatic ban of a counter of this limit. 0: the limit is not known. */
+static void check_limit(const struct weir_table *table, const struct weir_rules *rules,
+			uint64_t limit, enum wr_suspend_kind wanted)
+{
+	struct wr_ban ban = make_ban("198.51.100.7", UINT32_MAX);
+
+	ban.key.tag = 7;
+	ban.rule = wr_ban_rule_hash(WR_STR("api/ip/1h"));
+	ban.flags = WR_BAN_SHIELD | WR_BAN_AUTOMATIC;
+	ban.limit = limit;
+	check_ban(table, rules, &ban, wanted);
 }
 
 /* Puts the name of a rule into the statistics of the table, as a service does. */
@@ -118,6 +139,11 @@ static void test_state_of_a_rule(void **state)
 	check(table, with, "api/trial=a/1h", WR_BAN_AUTOMATIC, WR_SUSPEND_SHADOW);
 	check(table, with, "api/share=a/1h", WR_BAN_AUTOMATIC, WR_SUSPEND_SHADOW);
 	check(table, with, "api/plain=a/1h", WR_BAN_AUTOMATIC, WR_SUSPEND_UNSHIELDED);
+	check_limit(table, with, 0, WR_SUSPEND_NONE);
+	check_limit(table, with, 1, WR_SUSPEND_CHANGED);
+	check_limit(table, with, with->first_domain->more->first_child->limits[0].limit.checked,
+		    WR_SUSPEND_NONE);
+	check_limit(table, NULL, 1, WR_SUSPEND_NONE);
 	/* The bans of operators need no `ban` in the rule. */
 	check(table, without, "api/ip/1h", 0, WR_SUSPEND_NONE);
 	check(table, with, "api/plain=a/1h", 0, WR_SUSPEND_NONE);

@@ -58,12 +58,12 @@ static int count_shielded(void *context, const struct wr_ban *ban)
 	return 0;
 }
 
-/* Warns if the service refuses nothing, but weir shield drops the packets of earlier bans. */
-static void report_shielded(struct weir_table *table)
+void wr_service_report_shielded(const struct wr_service *service)
 {
+	struct weir_table *table = service->core->table;
 	unsigned count = 0;
 
-	if (wr_pause_state(table) & WR_PAUSING_ALL)
+	if (!service->settings.shadow || wr_pause_state(table) & WR_PAUSING_ALL)
 		return;
 	wr_bans_each(table, (uint32_t)(wr_clock_wall_ns() / WR_SECOND_NS), count_shielded, &count);
 	if (count)
@@ -102,8 +102,7 @@ void wr_service_report(struct wr_service *service)
 	if (weir_log_advice(service->core->table, &opts, service->first_rules, text, sizeof text))
 		wr_log(WR_LOG_WARN, "%s", text);
 	wr_service_report_redis(service);
-	if (service->settings.shadow)
-		report_shielded(service->core->table);
+	wr_service_report_shielded(service);
 	for (const struct wr_listener *l = service->listeners; l; l = l->next)
 		report_port(service, l);
 	wr_log(WR_LOG_INFO, "%u thread%s, %u connections at most%s", service->loop_count,

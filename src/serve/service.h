@@ -143,6 +143,10 @@ void wr_service_report(struct wr_service *service);
  * service has no Redis. */
 void wr_service_report_redis(const struct wr_service *service);
 
+/* Logs a warning if the service refuses nothing (shadow mode), but weir shield drops the packets of
+ * earlier bans. */
+void wr_service_report_shielded(const struct wr_service *service);
+
 /* Starts the threads and returns. Returns 0, or an error code with `error` filled in. */
 int wr_service_start(struct wr_service *service, struct weir_error *error);
 

@@ -56,6 +56,7 @@ class Gateway:
         programs.register_files(f"/run/weir/{self.table}.*")
         (self.folder / "rules.yaml").write_text(RULES.replace("SHIELD", wanted))
         (self.folder / "run").mkdir()
+        self.options = []
         self.process = None
 
     def __enter__(self):
@@ -73,7 +74,7 @@ class Gateway:
             self.process = programs.start(
                 [*self.machines.server.prefix, str(env.WEIR), "gateway", "--upstream", "http://127.0.0.1:9", "--listen", "8000",
                  "--rules", self.folder / "rules.yaml", "--table", self.table, "--admin", "off",
-                 "--user", "root", "--runtime", self.folder / "run"], stdout=file, stderr=file,
+                 "--user", "root", "--runtime", self.folder / "run", *self.options], stdout=file, stderr=file,
                 env=variables(self.folder))
         wait_for(lambda: "weir gateway is ready" in out.read_text() or self.process.poll() is not None, "the gateway", 30)
         assert self.process.poll() is None, out.read_text()
@@ -84,6 +85,9 @@ class Gateway:
             self.process.send_signal(signal.SIGTERM)
             self.process.wait(timeout=env.patience(30))
         programs.stop(self.process)
+
+    def log(self):
+        return (self.folder / f"gateway.{self.process.pid}").read_text()
 
     def ask(self):
         return json.loads(self.machines.client.run("/usr/bin/python3", "-c", ASK, self.machines.server.address))
@@ -245,9 +249,22 @@ def test_changed_rules_let_packets_pass(machines, old, new, reason, of_operator)
             shield.wait_state(skipped=0, elements_v4=2)
 
 
+WARNING = "shadow mode refuses nothing, but the table has 1 earlier ban with `shield`"
+
+
+def test_dry_run_of_the_gateway_warns_of_earlier_bans(machines):
+    with Gateway(machines) as gateway:
+        assert gateway.ask()[-1] == 429
+        assert WARNING not in gateway.log()
+        gateway.stop()
+        gateway.options.append("--dry-run")
+        gateway.start()
+        wait_for(lambda: WARNING in gateway.log(), "a warning")
+        assert gateway.ask() == [502] * 40
+
+
 def test_dry_run_warns_of_earlier_bans(machines):
     """A dry run of the service refuses nothing, but the shield does not know of it."""
-    warning = "shadow mode refuses nothing, but the table has 1 earlier ban with `shield`"
     with Serve(rules=RULES.replace("SHIELD", "true"), http=True, admin=True) as serve, \
             Shield(machines.server, table=serve.table) as shield:
         ban_client(serve, machines)
@@ -255,17 +272,17 @@ def test_dry_run_warns_of_earlier_bans(machines):
         machines.wait_dropped(shield)
         serve.stop()
         serve.start()
-        assert warning not in serve.log()
+        assert WARNING not in serve.log()
         serve.stop()
         serve.args.append("--shadow")
         serve.start()
-        assert warning in serve.log()
+        assert WARNING in serve.log()
         assert machines.connect() == "timeout"
         weir_do(serve, "pause")
         machines.wait_open()
         serve.stop()
         serve.start()
-        assert serve.log().count(warning) == 1
+        assert serve.log().count(WARNING) == 1
         weir_do(serve, "resume")
         machines.wait_dropped(shield)
         assert weir_ban(serve, "release", "--automatic") == "released 1 ban\n"

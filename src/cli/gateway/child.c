@@ -101,6 +101,7 @@ static int start_service(struct service_process *process, pid_t gateway, struct 
 	process->service.ended = on_ended;
 	process->service.context = process;
 	wr_service_report_redis(&process->service);
+	wr_service_report_shielded(&process->service);
 	rc = wr_service_give(&process->service, &user, error);
 	/* Set PDEATHSIG again, because a change of the user clears it. The service must end if the
 	 * gateway is killed, because the next gateway needs the ports. */

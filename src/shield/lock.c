@@ -49,6 +49,28 @@ static bool is_own_file(int fd)
 	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid();
 }
 
+static int refuse_file(const char *path, struct weir_error *error)
+{
+	return wr_error(error, WEIR_EACCESS, "%s does not belong to this user; remove it", path);
+}
+
+/* Returns the error of an open() that has failed, with a remedy. */
+static int report_file(const char *path, struct weir_error *error)
+{
+	int reason = errno;
+	bool denied = reason == EACCES || reason == EROFS;
+	struct stat st;
+
+	if (denied && lstat(path, &st) == 0 && st.st_uid != geteuid())
+		return refuse_file(path, error);
+	errno = reason;
+	return wr_error_errno(error, WEIR_ESYS,
+			      denied ? "the user of weir shield has to be able to make files in "
+				       "the folder of the table: cannot make %s"
+				     : "cannot open %s",
+			      path);
+}
+
 static int refuse_table(long pid, struct weir_error *error)
 {
 	if (!wr_nft_is_shield(pid))
@@ -68,11 +90,10 @@ int wr_nft_lock(const char *table_path, struct weir_error *error)
 	snprintf(path, sizeof path, "%s.shield", table_path);
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
-		return wr_error_errno(error, WEIR_ESYS, "cannot open %s", path);
+		return report_file(path, error);
 	if (!is_own_file(fd)) {
 		close(fd);
-		return wr_error(error, WEIR_EACCESS, "%s does not belong to this user; remove it",
-				path);
+		return refuse_file(path, error);
 	}
 	for (unsigned tries = 0; tries < TRIES_MAX; tries++) {
 		if (flock(fd, LOCK_EX | LOCK_NB) == 0 && write_pid(fd) == 0)

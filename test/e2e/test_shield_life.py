@@ -361,8 +361,26 @@ def test_lock_file_of_another_user(host):
         lock = Path(f"{next(shield.table.glob('default.v*'))}.shield")
         lock.touch()
         os.chown(lock, 60901, 60901)
-        assert shield.run() == (1, f"weir shield: {lock} does not belong to this user; remove it\n")
+        text = f"weir shield: {lock} does not belong to this user; remove it\n"
+        assert shield.run() == (1, text)
+
+        # the shield of a user without root, after one that root has started
+        give_table(shield, 60900)
+        os.chown(lock, 0, 0)
+        lock.chmod(0o600)
+        words, at = shield.command(), len(host.prefix)
+        words[at:at] = ["setpriv", "--reuid=60900", "--regid=60900", "--clear-groups", "--inh-caps=+net_admin",
+                        "--ambient-caps=+net_admin"]
+
+        def run():
+            done = subprocess.run(words, capture_output=True, text=True, timeout=env.patience(30), check=False,
+                                  env=without_leak_check(clock.for_weir()))
+            return done.returncode, done.stderr
+
+        assert run() == (1, text)
         lock.unlink()
+        assert run() == (1, "weir shield: the user of weir shield has to be able to make files in the folder of the table: "
+                            f"cannot make {lock}: Permission denied\n")
 
 
 # ---- rights ----

@@ -22,12 +22,14 @@ static void write_listed(struct weir_engine *engine, const struct wr_ask_need *n
 			 const struct wr_limiter_ban_last *last, unsigned flags,
 			 struct weir_str address, uint32_t now_s)
 {
-	struct wr_ban ban = {.key = need->need.key,
-			     .rule = need->rule ? wr_ban_rule_hash(need->rule->stat) : 0,
-			     .limit = need->need.limit->checked,
-			     .since_s = last->since_s,
-			     .until_s = last->until_s,
-			     .level = (uint8_t)last->level};
+	char name[WR_STAT_NAME_MAX + 1];
+	struct wr_ban ban = {
+		.key = need->need.key,
+		.rule = need->rule ? wr_ban_rule_hash(wr_stats_name_of(need->rule->stat, name)) : 0,
+		.limit = need->need.limit->checked,
+		.since_s = last->since_s,
+		.until_s = last->until_s,
+		.level = (uint8_t)last->level};
 
 	/* A ban in shadow mode has its own entry, next to that of a real ban of the key. */
 	if (flags & WR_BAN_SHADOW)
@@ -62,7 +64,7 @@ static void write_note(struct weir_engine *engine, struct wr_key at,
 	struct weir_str rule = WR_STR("");
 
 	if (need->rule) {
-		rule = need->rule->stat;
+		rule = wr_stats_name_of(need->rule->stat, name);
 	} else {
 		wr_limiter_text_put(&text, target->domain);
 		wr_limiter_text_put(&text, WR_STR("/override"));

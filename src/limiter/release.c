@@ -149,13 +149,15 @@ static void list_rules(struct releaser *releaser, const struct weir_rules *rules
 {
 	size_t room = rules ? rules->limit_count : 0;
 	const struct wr_node *node = rules ? rules->first_domain : NULL;
+	char text[WR_STAT_NAME_MAX + 1];
 
 	releaser->rules = room ? malloc(room * sizeof *releaser->rules) : NULL;
 	for (; node && releaser->rules; node = wr_limiter_node_next(node))
 		for (unsigned i = 0; i < node->limit_count && releaser->rule_count < room; i++)
 			if (node->limits[i].ban)
 				releaser->rules[releaser->rule_count++] =
-					(struct rule_ban){wr_ban_rule_hash(node->limits[i].stat),
+					(struct rule_ban){wr_ban_rule_hash(wr_stats_name_of(
+								  node->limits[i].stat, text)),
 							  node->limits[i].ban};
 	if (releaser->rule_count)
 		qsort(releaser->rules, releaser->rule_count, sizeof *releaser->rules,

@@ -53,6 +53,8 @@ static const struct wr_suspend_rule *find_rule(const struct wr_suspend *suspend,
 static bool add_rule(struct wr_suspend *suspend, struct weir_str name,
 		     const struct wr_rules_limit *limit, enum wr_suspend_kind kind)
 {
+	char text[WR_STAT_NAME_MAX + 1];
+
 	if (suspend->count == suspend->room) {
 		size_t room = suspend->room ? suspend->room * 2 : 64;
 		struct wr_suspend_rule *items = reallocarray(suspend->items, room, sizeof *items);
@@ -62,8 +64,9 @@ static bool add_rule(struct wr_suspend *suspend, struct weir_str name,
 		suspend->items = items;
 		suspend->room = room;
 	}
-	suspend->items[suspend->count++] = (struct wr_suspend_rule){
-		wr_ban_rule_hash(name), limit ? limit->limit.checked : 0, kind};
+	suspend->items[suspend->count++] =
+		(struct wr_suspend_rule){wr_ban_rule_hash(wr_stats_name_of(name, text)),
+					 limit ? limit->limit.checked : 0, kind};
 	return true;
 }
 

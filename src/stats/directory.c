@@ -77,6 +77,16 @@ bool wr_stats_name(const struct wr_stats_map *map, uint32_t slot, char text[WR_S
 	return true;
 }
 
+static uint64_t hash_of(enum wr_stats_name_kind kind, struct weir_str name)
+{
+	return (XXH3_64bits_withSeed(name.ptr, name.len, kind) & ~7ull) | kind << 1 | 1;
+}
+
+struct weir_str wr_stats_name_of(struct weir_str name, char text[WR_STAT_NAME_MAX + 1])
+{
+	return (struct weir_str){text, cut_name(name, hash_of(WR_NAME_RULE, name), text)};
+}
+
 /* Claims the entry if it is free. Returns whether the entry belongs to the name. */
 static bool claim_entry(struct wr_stat_name *entry, uint64_t hash, struct weir_str name)
 {
@@ -100,7 +110,7 @@ uint32_t wr_stats_slot(const struct wr_stats *stats, struct weir_str name)
 uint32_t wr_stats_slot_of(const struct wr_stats *stats, enum wr_stats_name_kind kind,
 			  struct weir_str name)
 {
-	uint64_t hash = (XXH3_64bits_withSeed(name.ptr, name.len, kind) & ~7ull) | kind << 1 | 1;
+	uint64_t hash = hash_of(kind, name);
 	uint32_t mask = stats->map.name_count - 1;
 	uint32_t probes = mask < PROBES_MAX ? mask : PROBES_MAX;
 

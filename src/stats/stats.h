@@ -159,6 +159,10 @@ static inline enum wr_stats_name_kind wr_stats_kind(const struct wr_stats_map *m
 bool wr_stats_name(const struct wr_stats_map *map, uint32_t slot, char text[WR_STAT_NAME_MAX + 1],
 		   struct weir_str *name);
 
+/* Returns the name that the statistics show for a rule. It is in `text`. It differs from the rule's
+ * name only if that has more than WR_STAT_NAME_MAX bytes. */
+struct weir_str wr_stats_name_of(struct weir_str name, char text[WR_STAT_NAME_MAX + 1]);
+
 /* The state of the rules in one process. struct weir_host has the same fields. */
 struct wr_stats_host_report {
 	uint64_t rules_hash, generation, loaded_ns;

@@ -47,7 +47,8 @@ struct wr_ban {
 	uint8_t level;       /* 1 for the first ban of a day, 2 for the second; operators: 0 */
 };
 
-/* Returns the hash that identifies a rule's name in statistics. */
+/* Returns the hash that identifies a rule. `name` is its name as the statistics show it: a long name
+ * is cut there (wr_stats_name_of()). */
 uint64_t wr_ban_rule_hash(struct weir_str name);
 
 /* Sets the address of the ban. `bits` is the length of the prefix, as wr_address_prefix_parse() sets

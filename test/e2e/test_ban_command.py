@@ -263,6 +263,27 @@ def test_release_by_address_clears_the_refusals(serve):
     assert (counter["ban_automatic"], counter["ban_level"]) == (True, 1)
 
 
+def test_rule_with_a_long_name():
+    """Statistics cut the name of the rule. Bans have the same name."""
+    step = "k" * 130
+    rules = f"""
+domain: api
+descriptors:
+  - key: ip
+    descriptors: [{{key: {step}, rate_limit: {{unit: year, requests_per_unit: 1, ban: {{after: 1, within: 1h, for: 1h}}}}}}]
+"""
+    with Serve(rules=rules, http=True, admin=True) as serve:
+        entries = [{"key": "ip", "value": "192.0.2.1"}, {"key": step, "value": "a"}]
+        body = {"domain": "api", "descriptors": [{"entries": entries}]}
+        for _ in range(2):
+            fetch(serve.http_port, "POST", "/v1/check", JSON, json.dumps(body).encode())
+        [ban] = call(serve, "/v1/bans")["bans"]
+        [override] = call(serve, "/v1/overrides")["overrides"]
+        assert re.fullmatch(r"api/ip/k{103}~[0-9a-f]{8}", ban["rule"])
+        assert override["rule"] == ban["rule"]
+        assert weir_ban(serve, "release", "--rule", ban["rule"]) == "released 1 ban\n"
+
+
 def test_release_by_rule_and_kind(serve):
     for i in range(3):
         call(serve, "/v1/bans", key("ip", f"203.0.113.{i}", **{"for": "1h"}))

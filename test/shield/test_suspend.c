@@ -11,6 +11,9 @@
 #include "table/note.h"
 #include "table/pause.h"
 
+#define TEN "kkkkkkkkkk"
+#define LONG_KEY TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN
+
 static const char rules_text[] =
 	"requests:\n"
 	"  - descriptor: [{key: ip, from: remote_address}]\n"
@@ -19,7 +22,8 @@ static const char rules_text[] =
 	"  - {key: trial, value: a, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: "
 	"9}}\n"
 	"  - {key: share, value: a, rate_limit: {unit: hour, requests_per_unit: 9, enforce: 0%}}\n"
-	"  - {key: plain, value: a, rate_limit: {unit: hour, requests_per_unit: 9}}\n";
+	"  - {key: plain, value: a, rate_limit: {unit: hour, requests_per_unit: 9}}\n"
+	"  - {key: " LONG_KEY ", value: a, rate_limit: {unit: hour, requests_per_unit: 9}}\n";
 
 static char folder[] = "/tmp/weir-suspend-XXXXXX";
 
@@ -144,6 +148,11 @@ static void test_state_of_a_rule(void **state)
 	check_limit(table, with, with->first_domain->more->first_child->limits[0].limit.checked,
 		    WR_SUSPEND_NONE);
 	check_limit(table, NULL, 1, WR_SUSPEND_NONE);
+	/* Bans and statistics have a cut name of a long one. */
+	check(table, with,
+	      wr_stats_name_of(WR_STR("api/" LONG_KEY "=a/1h"), (char[WR_STAT_NAME_MAX + 1]){0})
+		      .ptr,
+	      WR_BAN_AUTOMATIC, WR_SUSPEND_UNSHIELDED);
 	/* The bans of operators need no `ban` in the rule. */
 	check(table, without, "api/ip/1h", 0, WR_SUSPEND_NONE);
 	check(table, with, "api/plain=a/1h", 0, WR_SUSPEND_NONE);

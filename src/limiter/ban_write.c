@@ -18,7 +18,8 @@ static uint8_t flags_with(const struct wr_ban *ban, unsigned flags)
 	return (uint8_t)(ban->family ? flags : flags & ~(unsigned)WR_BAN_SHIELD);
 }
 
-static void write_listed(struct weir_engine *engine, const struct wr_ask_need *need,
+/* Returns false if the list has no room. */
+static bool write_listed(struct weir_engine *engine, const struct wr_ask_need *need,
 			 const struct wr_limiter_ban_last *last, unsigned flags,
 			 struct weir_str address, uint32_t now_s)
 {
@@ -37,7 +38,7 @@ static void write_listed(struct weir_engine *engine, const struct wr_ask_need *n
 	wr_limiter_ban_set_address(&ban, address,
 				   flags & WR_BAN_AUTOMATIC && need->rule ? need->rule->ban : NULL);
 	ban.flags = flags_with(&ban, flags);
-	wr_ban_write(engine->table, &ban, now_s);
+	return wr_ban_write(engine->table, &ban, now_s);
 }
 
 /* ---- notes ---- */
@@ -122,29 +123,48 @@ static unsigned flags_of_rule(const struct wr_rules_ban *ban)
 	return WR_BAN_AUTOMATIC | (ban->shield ? WR_BAN_SHIELD : 0u);
 }
 
+/* Returns whether no release has cleared the ban since it was started. */
+static bool is_started(struct weir_table *table, struct wr_key key,
+		       const struct wr_limiter_ban_last *last, uint32_t now_s)
+{
+	return wr_limiter_ban_last(table, key, false, now_s).until_s == last->until_s;
+}
+
 /* Several processes may carry out the same ban at once. Exactly one of them sends the order: the
- * process that writes the override. */
+ * process that writes the override.
+ *
+ * The entry in the list is written before the override. If the process is killed in between, the
+ * next refusal writes the override (refuse_enforced()). In the other order, it would leave a ban in
+ * force that nothing lists, counts or ends. */
 static void ban_key(struct weir_ask *ask, const struct wr_ask_need *need,
 		    const struct wr_limiter_ban_last *last)
 {
 	unsigned flags = flags_of_rule(need->rule->ban);
 	uint32_t now_s = wr_seconds(ask->now_ns);
 	struct weir_table *table = ask->engine->table;
+	struct wr_key key = need->need.key;
 	struct wr_ask_banned banned;
-	bool is_first;
+	struct wr_ban there;
+	/* A ban of an operator that ends later stays in force and in the list. */
+	bool is_longer = wr_override_read(table, key, now_s).banned_until_s <= last->until_s;
+	bool is_first, is_listed;
 
 	wr_ask_find_banned(ask, need, &banned);
-	if (!enforce(ask->engine, need, last, now_s, &is_first))
-		return;
-	write_listed(ask->engine, need, last, flags, banned.address, now_s);
-	if (banned.target.count)
-		wr_limiter_note_write(ask->engine, &banned.target, need, now_s);
-	if (is_first)
-		send_order(ask->engine, &banned, last, flags, ask->now_ns);
-	/* A release that ended the override meanwhile may have removed the entry before it was
-	 * written. */
-	if (!wr_override_read(table, need->need.key, now_s).banned_until_s)
-		wr_ban_forget(table, need->need.key);
+	is_listed =
+		is_longer && write_listed(ask->engine, need, last, flags, banned.address, now_s);
+	if (is_started(table, key, last, now_s) &&
+	    enforce(ask->engine, need, last, now_s, &is_first)) {
+		if (banned.target.count)
+			wr_limiter_note_write(ask->engine, &banned.target, need, now_s);
+		if (is_first)
+			send_order(ask->engine, &banned, last, flags, ask->now_ns);
+	}
+	/* A release since the ban was started may have ended the override before the entry was
+	 * written, or may have removed the entry before the override was written. */
+	if (!wr_override_read(table, key, now_s).banned_until_s)
+		wr_ban_forget(table, key);
+	else if (is_listed && !wr_ban_read(table, key, now_s, &there))
+		write_listed(ask->engine, need, last, flags, banned.address, now_s);
 }
 
 /* Returns the slot of the rule's counts of bans. The slot is looked up once per generation. */

@@ -8,8 +8,8 @@
 /* Called before the second call of wr_store_take from now on, if not NULL: before the refusal is
  * counted, and after the request was decided. */
 static void (*interruption)(void);
-/* Called before the next call of wr_ban_write, if not NULL: after the override of the ban was
- * written, and before its entry in the list. */
+/* Called before the next call of wr_ban_write, if not NULL: after the ban was started, and before its
+ * entry in the list and its override were written. */
 static void (*before_entry)(void);
 static unsigned takes;
 static struct rig rig;
@@ -185,8 +185,8 @@ static void racing_release(void **unused)
 	rig_close(&rig);
 }
 
-/* A release after the override of a ban was written, and before its entry in the list: the entry
- * does not stay in the list, where nothing would remove it until its end. */
+/* A release after a ban was started, and before its entry was written: the entry does not stay in the
+ * list, where nothing would remove it until its end. */
 static void release_before_the_entry(void **unused)
 {
 	struct wr_ban ban;
@@ -202,6 +202,24 @@ static void release_before_the_entry(void **unused)
 	/* Without a release the entry stays. */
 	refuse(&rig, "short=2", 3);
 	assert_int_equal(listed_until(&rig, &ban), NOW_NS + 10 * SECOND_NS);
+	rig_close(&rig);
+}
+
+static void check_no_ban(void)
+{
+	assert_int_equal(counter_at(&rig, "short=1").banned_until_ns, 0);
+}
+
+/* A process that is killed before it has written the entry leaves no ban in force, which nothing
+ * would list, count or end. */
+static void entry_before_the_override(void **unused)
+{
+	(void)unused;
+	open_with(yaml);
+	before_entry = check_no_ban;
+	refuse(&rig, "short=1", 3);
+	assert_null(before_entry);
+	assert_int_equal(counter_at(&rig, "short=1").banned_until_ns, NOW_NS + 10 * SECOND_NS);
 	rig_close(&rig);
 }
 
@@ -462,6 +480,7 @@ int main(void)
 		cmocka_unit_test(racing_refusals),
 		cmocka_unit_test(racing_release),
 		cmocka_unit_test(release_before_the_entry),
+		cmocka_unit_test(entry_before_the_override),
 		cmocka_unit_test(level_outlives_the_ban),
 		cmocka_unit_test(deliveries_do_not_count),
 		cmocka_unit_test(looks_do_not_count),

@@ -220,6 +220,16 @@ static void hand_over(struct wr_fetch_job *job)
 	pthread_mutex_unlock(&client->lock);
 }
 
+/* Reports to the breaker an attempt that ends without a result, because of a deadline or because it was
+ * cancelled. If it was a probe, the breaker would wait for its result forever. */
+static void report_unknown(struct wr_fetch_job *job)
+{
+	if (job->passed)
+		wr_polite_breaker_report(&job->host->breaker, WR_POLITE_UNKNOWN, wr_clock_mono_ns(),
+					 0);
+	job->passed = false;
+}
+
 void wr_fetch_job_end(struct wr_fetch_job *job, int code, const char *text)
 {
 	struct wr_fetch_response *response = job->response;
@@ -231,6 +241,7 @@ void wr_fetch_job_end(struct wr_fetch_job *job, int code, const char *text)
 		wr_heap_remove(&job->client->deadlines, &job->deadline_node);
 	wr_list_remove(&job->link);
 	wr_fetch_job_leave(job);
+	report_unknown(job);
 	wr_fetch_host_leave(job);
 	response->shown.code = code;
 	wr_error(&response->error, code, "%s", text);

@@ -116,6 +116,7 @@ static void report(struct wr_fetch_job *job, const struct ended *ended)
 	bool refused = ended->code == 0 && (ended->told.refused || ended->status == 503);
 
 	job->host->known = true;
+	job->passed = false;
 	wr_polite_breaker_report(&job->host->breaker, outcome_of(job, ended), ended->now_ns,
 				 wr_fetch_random(client));
 	if (refused) {

@@ -371,6 +371,7 @@ int wr_fetch_transfer_begin(struct wr_fetch_job *job, uint64_t now_ns)
 
 	wr_fetch_response_clear(job->response);
 	job->state = WR_FETCH_RUNNING;
+	job->passed = true;
 	job->responded = false;
 	job->aborted = 0;
 	job->in_body = job->holds = job->cut = false;

@@ -50,6 +50,8 @@ static bool answer(struct rig *rig, int fd, const char *head)
 
 	if (strncmp(head, "GET /silent", 11) == 0) {
 		rig->silent_asked = true;
+	} else if (strncmp(head, "GET /fault", 10) == 0) {
+		reply(fd, "500 Internal Server Error", "", "fault");
 	} else if (strncmp(head, "GET /some", 9) == 0 && number % 5 == 0) {
 		rig->refused++;
 		reply(fd, "429 Too Many Requests", "Retry-After-Ms: 1\r\n", "slow down");
@@ -271,6 +273,34 @@ static void a_cancelled_request_ends(void **state)
 	weir_response_free(response);
 }
 
+/* The breaker lets a single request through, and this request ends without a result. */
+static void a_probe_that_is_cancelled_does_not_block_its_host(void **state)
+{
+	struct rig *rig = *state;
+	char url[64];
+	struct weir_request request = request_of(rig, "/fault", url);
+	struct weir_response *response;
+
+	for (int i = 0; i < 5; i++) {
+		assert_int_equal(weir_client_send(rig->client, &request, &response, NULL), 0);
+		assert_int_equal(response->status, 500);
+		weir_response_free(response);
+	}
+	request = request_of(rig, "/silent", url);
+	assert_int_equal(weir_client_start(rig->client, &request, NULL), 0);
+	while (!rig->silent_asked)
+		usleep(1000);
+	weir_client_cancel(rig->client);
+	response = weir_client_next(rig->client, 60 * SECOND_NS);
+	assert_non_null(response);
+	assert_int_equal(response->code, WEIR_ECANCELED);
+	weir_response_free(response);
+	request = request_of(rig, "/a", url);
+	request.deadline_ns = 10 * SECOND_NS;
+	assert_int_equal(weir_client_send(rig->client, &request, &response, NULL), 0);
+	weir_response_free(response);
+}
+
 static void a_client_is_closed_with_requests_under_way(void **state)
 {
 	struct rig *rig = *state;
@@ -426,6 +456,7 @@ int main(void)
 		TEST(threads_share_a_client),
 		TEST(started_requests_are_taken),
 		TEST(a_cancelled_request_ends),
+		TEST(a_probe_that_is_cancelled_does_not_block_its_host),
 		TEST(a_client_is_closed_with_requests_under_way),
 		TEST(a_deadline_ends_a_silent_request),
 		TEST(large_responses_are_errors),

@@ -75,18 +75,24 @@ static uint64_t take_slot(struct wr_pace_lane *lane, uint64_t at_ns, double rand
 	return at_ns;
 }
 
-uint64_t wr_pace_reserve(struct wr_pace *pace, uint64_t now_ns, uint64_t random)
+uint64_t wr_pace_earliest(const struct wr_pace *pace, uint64_t now_ns)
 {
 	uint64_t at_ns = now_ns > pace->hold_ns ? now_ns : pace->hold_ns;
 
-	if (pace->rate_max > 0) {
-		if (pace->user_ns > at_ns)
-			at_ns = pace->user_ns;
-		pace->user_ns = add_ns(at_ns, ns_of(1 / pace->rate_max));
-	}
+	if (pace->rate_max > 0 && pace->user_ns > at_ns)
+		at_ns = pace->user_ns;
 	for (unsigned i = 0; i < WR_PACE_LANES; i++)
 		if (pace->lanes[i].used && pace->lanes[i].next_ns > at_ns)
 			at_ns = pace->lanes[i].next_ns;
+	return at_ns;
+}
+
+uint64_t wr_pace_reserve(struct wr_pace *pace, uint64_t now_ns, uint64_t random)
+{
+	uint64_t at_ns = wr_pace_earliest(pace, now_ns);
+
+	if (pace->rate_max > 0)
+		pace->user_ns = add_ns(at_ns, ns_of(1 / pace->rate_max));
 	for (unsigned i = 0; i < WR_PACE_LANES; i++)
 		if (pace->lanes[i].used &&
 		    !(pace->shared && wr_pace_lane_is_shared(&pace->lanes[i])))

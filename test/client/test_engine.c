@@ -328,6 +328,33 @@ static void a_deadline_ends_a_silent_request(void **state)
 	weir_response_free(response);
 }
 
+/* With a request per 2 s, 50 requests that took a time each would delay the last one by 100 s. */
+static void requests_beyond_their_deadline_take_no_time(void **state)
+{
+	const struct rig *rig = *state;
+	struct weir_client_opts opts = {.size = sizeof opts,
+					.flags = WEIR_CLIENT_NO_PROXY,
+					.rate_count = 1,
+					.rate_ns = 2 * SECOND_NS};
+	char url[64];
+	struct weir_request request = request_of(rig, "/a", url);
+	struct weir_response *response;
+	struct weir_client *client;
+
+	assert_int_equal(weir_client_open(&opts, &client, NULL), 0);
+	assert_int_equal(weir_client_send(client, &request, &response, NULL), 0);
+	weir_response_free(response);
+	request.deadline_ns = SECOND_NS / 100;
+	for (int i = 0; i < 50; i++) {
+		weir_client_send(client, &request, &response, NULL);
+		weir_response_free(response);
+	}
+	request.deadline_ns = 20 * SECOND_NS;
+	assert_int_equal(weir_client_send(client, &request, &response, NULL), 0);
+	weir_response_free(response);
+	weir_client_close(client);
+}
+
 static void large_responses_are_errors(void **state)
 {
 	struct rig *rig = *state;
@@ -459,6 +486,7 @@ int main(void)
 		TEST(a_probe_that_is_cancelled_does_not_block_its_host),
 		TEST(a_client_is_closed_with_requests_under_way),
 		TEST(a_deadline_ends_a_silent_request),
+		TEST(requests_beyond_their_deadline_take_no_time),
 		TEST(large_responses_are_errors),
 		TEST(the_callers_function_can_end_a_request),
 		TEST(bad_requests_are_not_sent),

@@ -249,6 +249,61 @@ static void started_requests_are_taken(void **state)
 	assert_null(weir_client_next(rig->client, 60 * SECOND_NS));
 }
 
+/* A thread that takes responses until there are none. */
+struct taker {
+	struct weir_client *client;
+	pthread_t thread;
+	atomic_int id;
+	unsigned taken;
+};
+
+static void *take_all(void *context)
+{
+	struct taker *taker = context;
+	struct weir_response *response;
+
+	taker->id = gettid();
+	while ((response = weir_client_next(taker->client, UINT64_MAX))) {
+		taker->taken++;
+		weir_response_free(response);
+	}
+	return NULL;
+}
+
+/* Returns whether the thread sleeps, by its state in /proc. */
+static bool sleeps(const struct taker *taker)
+{
+	char path[64], state = '\0';
+	FILE *file;
+
+	snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)taker->id);
+	file = taker->id ? fopen(path, "re") : NULL;
+	if (!file)
+		return false;
+	if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+		state = '\0';
+	fclose(file);
+	return state == 'S';
+}
+
+static void all_threads_that_take_responses_return_after_the_last_one(void **state)
+{
+	struct rig *rig = *state;
+	struct taker takers[2] = {{.client = rig->client}, {.client = rig->client}};
+	char url[64];
+	struct weir_request request = request_of(rig, "/silent", url);
+
+	assert_int_equal(weir_client_start(rig->client, &request, NULL), 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&takers[i].thread, NULL, take_all, &takers[i]), 0);
+	while (!rig->silent_asked || !sleeps(&takers[0]) || !sleeps(&takers[1]))
+		usleep(1000);
+	weir_client_cancel(rig->client);
+	for (int i = 0; i < 2; i++)
+		pthread_join(takers[i].thread, NULL);
+	assert_int_equal(takers[0].taken + takers[1].taken, 1);
+}
+
 /* ---- ends ---- */
 
 static void a_cancelled_request_ends(void **state)
@@ -482,6 +537,7 @@ int main(void)
 		TEST(a_response_has_status_fields_and_body),
 		TEST(threads_share_a_client),
 		TEST(started_requests_are_taken),
+		TEST(all_threads_that_take_responses_return_after_the_last_one),
 		TEST(a_cancelled_request_ends),
 		TEST(a_probe_that_is_cancelled_does_not_block_its_host),
 		TEST(a_client_is_closed_with_requests_under_way),

@@ -354,6 +354,9 @@ static void set_options(struct wr_fetch_job *job, uint64_t now_ns)
 	curl_easy_setopt(easy, CURLOPT_HTTPHEADER, job->lines);
 	curl_easy_setopt(easy, CURLOPT_USERAGENT, opts->user_agent);
 	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+	/* A transfer that ends while its name is being resolved does not wait for the resolver, which
+	 * would stop all other transfers. */
+	curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
 	curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
 	curl_easy_setopt(easy, CURLOPT_PRIVATE, job);
 	curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, job->curl_error);

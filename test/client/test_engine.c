@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <arpa/inet.h>
+#include <dlfcn.h>
+#include <netdb.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -455,6 +457,51 @@ static void the_callers_function_can_end_a_request(void **state)
 	weir_response_free(response);
 }
 
+/* ---- names ---- */
+
+static atomic_bool resolves, resolver_may_end;
+
+/* Takes the place of the function of libc. The resolver of libcurl calls it on a thread of its own. For
+ * the name "stuck.invalid" it returns only when the test lets it. */
+__attribute__((visibility("default"))) int getaddrinfo(const char *name, const char *service,
+						       const struct addrinfo *hints,
+						       struct addrinfo **list)
+{
+	int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+
+	if (!name || strcmp(name, "stuck.invalid") != 0) {
+		*(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
+		return real(name, service, hints, list);
+	}
+	resolves = true;
+	while (!resolver_may_end)
+		usleep(1000);
+	return EAI_AGAIN;
+}
+
+static void a_resolver_that_is_stuck_stops_no_other_request(void **state)
+{
+	struct rig *rig = *state;
+	struct weir_request request = {.size = sizeof request, .url = "http://stuck.invalid/"};
+	struct weir_response *response;
+	char url[64];
+
+	assert_int_equal(weir_client_start(rig->client, &request, NULL), 0);
+	while (!resolves)
+		usleep(1000);
+	weir_client_cancel(rig->client);
+	response = weir_client_next(rig->client, 20 * SECOND_NS);
+	if (!response)
+		resolver_may_end = true;
+	assert_non_null(response);
+	assert_int_equal(response->code, WEIR_ECANCELED);
+	weir_response_free(response);
+	request = request_of(rig, "/a", url);
+	assert_int_equal(weir_client_send(rig->client, &request, &response, NULL), 0);
+	weir_response_free(response);
+	resolver_may_end = true;
+}
+
 /* ---- what is refused ---- */
 
 static int code_for(struct rig *rig, const struct weir_request *request)
@@ -545,6 +592,7 @@ int main(void)
 		TEST(requests_beyond_their_deadline_take_no_time),
 		TEST(large_responses_are_errors),
 		TEST(the_callers_function_can_end_a_request),
+		TEST(a_resolver_that_is_stuck_stops_no_other_request),
 		TEST(bad_requests_are_not_sent),
 		cmocka_unit_test(bad_options_are_refused),
 	};

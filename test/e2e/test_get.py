@@ -313,7 +313,7 @@ def test_a_wait_beyond_the_deadline_returns_the_refusal_at_once(server):
 
 
 @pytest.mark.parametrize("status, fields", [
-    (429, {}), (503, {}), (403, {}), (302, {"Location": "/b"}),
+    (429, {}), (503, {}), (403, {"Retry-After": "1"}), (302, {"Location": "/b"}),
 ])
 def test_the_body_of_a_refusal_is_read_for_5_seconds(server, status, fields):
     """Half of the body arrives. The status counts, and what has arrived is the body."""
@@ -352,6 +352,13 @@ def test_the_status_of_a_refusal_counts_if_its_body_breaks(server):
     done = run(server.url("/a"), "--attempts", "1", "--fail-with-body")
     assert (done.returncode, done.stdout) == (22, b"1234"), done.stderr
     assert b"HTTP status 429" in done.stderr and b"1 refusal" in done.stderr
+
+
+def test_a_403_that_is_no_refusal_has_its_whole_body(server):
+    body = b"x" * (3 << 20)
+    server.on("/a", Answer(403, body=body))
+    done = run("--fail-with-body", server.url("/a"))
+    assert (done.returncode, len(done.stdout)) == (22, len(body))
 
 
 def test_a_broken_body_is_no_response_after_a_wait_beyond_the_deadline(server, tmp_path):

@@ -37,7 +37,7 @@
  *            one may end without a response.
  *   Hosts    A host is a scheme, a name and a port. Pace, circuit breaker and the bound on
  *            concurrent transfers are per host. A redirect to another host waits for the pace of
- *            that host.
+ *            that host, and for the wait that the redirect itself tells.
  *   Cache    A stored response is used only for a request with the same URL and the same header
  *            fields, including Authorization and Cookie. So two users never share a response. A
  *            damaged file of the cache counts as missing. Several processes can use one folder, and

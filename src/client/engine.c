@@ -299,7 +299,9 @@ static void run_due(struct weir_client *client, uint64_t now_ns)
 		if (job->due_ns > now_ns)
 			break;
 		wr_heap_remove(&client->due, node);
-		if (job->state == WR_FETCH_PAUSED)
+		if (job->state == WR_FETCH_PAUSED && job->number == 0)
+			wr_fetch_job_enter(job); /* after a redirect */
+		else if (job->state == WR_FETCH_PAUSED)
 			wr_fetch_job_queue(job, true);
 		else if (job->state == WR_FETCH_RUNNING)
 			cut_body(job);

@@ -200,6 +200,19 @@ static void retry_or_finish(struct wr_fetch_job *job, const struct ended *ended)
 	finish(job, ended, verdict);
 }
 
+/* Follows a redirect, which has changed the request. If the response told a wait, the new request waits
+ * too, also if it is to another host (RFC 9110, section 10.2.3). */
+static void follow(struct wr_fetch_job *job, const struct ended *ended)
+{
+	uint64_t at_ns = job->head_ns + ended->told.wait_ns;
+
+	job->number = 0;
+	if (at_ns > ended->now_ns)
+		wr_fetch_job_pause(job, at_ns, WEIR_WAIT_TOLD);
+	else
+		wr_fetch_job_enter(job);
+}
+
 void wr_fetch_attempt_ended(struct wr_fetch_job *job, CURLcode result)
 {
 	struct weir_error error = {0};
@@ -219,7 +232,7 @@ void wr_fetch_attempt_ended(struct wr_fetch_job *job, CURLcode result)
 	if (rc < 0)
 		wr_fetch_job_end(job, rc, error.text);
 	else if (rc > 0)
-		wr_fetch_job_enter(job);
+		follow(job, &ended);
 	else
 		retry_or_finish(job, &ended);
 }

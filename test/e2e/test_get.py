@@ -777,6 +777,18 @@ def test_redirects_are_followed(server):
     assert [s.path for s in server.seen()] == ["/a", "/b?x=1", "/c"]
 
 
+@pytest.mark.parametrize("deadline, code", [("1m", 0), ("1s", 28)])
+def test_a_redirect_is_followed_after_its_wait(server, deadline, code):
+    with Scripted() as other:
+        server.on("/a", Answer(302, {"Location": other.url("/b"), "Retry-After": "2"}))
+        other.on("/b", Answer(body=b"x"))
+        done = run(server.url("/a"), "--deadline", deadline)
+        assert done.returncode == code, done.stderr
+        assert b"1 wait" in done.stderr or b"would pass the deadline" in done.stderr
+        assert all(seen.at - server.seen()[0].at >= 2 for seen in other.seen())
+        assert len(other.seen()) == (1 if code == 0 else 0)
+
+
 def test_redirects_are_bounded(server):
     server.on("/a", Answer(302, {"Location": "/a"}))
     assert run("--max-redirects", "4", server.url("/a")).returncode == 47

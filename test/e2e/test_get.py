@@ -1024,11 +1024,13 @@ def test_a_line_with_control_characters_is_refused(server, tmp_path):
 def test_a_url_that_is_in_the_list_twice_is_loaded_once(server, tmp_path, words):
     server.on("/a", Answer(body=b"x"))
     server.on("/b", Answer(body=b"y"))
-    urls = [server.url("/a"), server.url("/b"), server.url("/a"), server.url("/a#part")]
+    long = "/" + "l" * 300  # its name ends with a digest
+    server.on(long, Answer(body=b"z"))
+    urls = [server.url(path) for path in ("/a", "/b", "/a", "/a#part", long, long + "#part")]
     done = run(*urls, "--out", tmp_path, "--json", *words)
     assert done.returncode == 0, done.stderr
     totals = results(done)[1]
-    assert (totals["complete"], totals["skipped"], totals["failed"], totals["requests"]) == (2, 2, 0, 2)
+    assert (totals["complete"], totals["skipped"], totals["failed"], totals["requests"]) == (3, 3, 0, 3)
 
 
 def test_many_urls_stay_different(server, tmp_path):

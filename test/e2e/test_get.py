@@ -869,6 +869,15 @@ def test_a_server_that_only_sends_304_is_asked_twice(server, tmp_path):
     assert len(server.seen()) == 3
 
 
+def test_a_304_about_another_version_is_no_response(server, tmp_path):
+    """The request had no condition of the caller. The next attempt would start after the deadline."""
+    server.on("/a", Answer(200, {"ETag": '"v1"'}, b"old"), Answer(304, {"ETag": '"v2"', "Retry-After": "3600"}))
+    run("--cache", tmp_path, server.url("/a"))
+    done = run("--cache", tmp_path, "--deadline", "5s", server.url("/a"))
+    assert done.returncode == 28 and b"would pass the deadline" in done.stderr
+    assert len(server.seen()) == 2
+
+
 @pytest.mark.parametrize("stored, sent", [
     ({"ETag": 'W/"v1"'}, {"ETag": '"v1"'}),  # the body was compressed, the 304 has none
     ({"ETag": '"v1"'}, {}),

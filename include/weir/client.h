@@ -48,7 +48,8 @@
  *            takes no Authorization, Cookie or Proxy-Authorization with it, and none leads from
  *            https to http.
  *   Memory   The body of a response in memory is at most opts.body_bytes long, counted after
- *            decompression. The header of a response has at most 256 KiB.
+ *            decompression. The header of a response has at most 256 KiB, and each of its
+ *            lines at most 100 KiB.
  *   Threads  Any number of threads may use one client at once. They share pace, breakers, cache and
  *            connections. The client has one thread of its own, which starts with the first request
  *            and blocks all signals. Callbacks run on this thread and must not call the client.

@@ -77,6 +77,9 @@ static void read_attempt(struct wr_fetch_job *job, CURLcode result, struct ended
 	if (job->holds && !job->aborted) /* the status counts, also if the body is not complete */
 		ended->result = CURLE_OK;
 	ended->code = job->aborted ? job->aborted : code_of(ended->result);
+	/* libcurl takes a line of the header with more than 100 KiB for a lack of memory. */
+	if (ended->result == CURLE_OUT_OF_MEMORY && job->sent && !job->in_body && !job->aborted)
+		ended->code = job->aborted = WEIR_ETOOLARGE;
 	if (ended->result == CURLE_UNSUPPORTED_PROTOCOL && job->sent && !job->aborted) {
 		/* libcurl takes a response without a status line for HTTP/0.9. */
 		ended->code = WEIR_ETRANSFER;

@@ -678,10 +678,26 @@ def test_a_response_that_is_not_http_is_exit_56(server):
     assert len(server.seen()) == 1
 
 
+@pytest.mark.parametrize("line, count", [(400_000, 1), (1_000, 400)])
+def test_a_header_that_is_too_large_is_exit_63(server, line, count):
+    server.on("/a", Answer(raw=b"HTTP/1.1 200 OK\r\n" + (b"A: " + b"x" * line + b"\r\n") * count + b"\r\n"))
+    done = run(server.url("/a"))
+    assert done.returncode == 63 and b"the response is too large" in done.stderr
+    assert len(server.seen()) == 1
+
+
 def with_lengths(*lengths, status=200, fields="", body="abcde"):
     """Returns an answer with these Content-Length fields, after which the connection ends."""
     fields = fields + "".join(f"Content-Length: {length}\r\n" for length in lengths)
     return Answer(raw=f"HTTP/1.1 {status} Reason\r\n{fields}\r\n{body}".encode())
+
+
+@pytest.mark.parametrize("line, count", [(400_000, 1), (1_000, 400)])
+def test_a_header_that_is_too_large_is_exit_63(server, line, count):
+    server.on("/a", Answer(raw=b"HTTP/1.1 200 OK\r\n" + (b"A: " + b"x" * line + b"\r\n") * count + b"\r\n"))
+    done = run(server.url("/a"))
+    assert done.returncode == 63 and b"the response is too large" in done.stderr
+    assert len(server.seen()) == 1
 
 
 @pytest.mark.parametrize("lengths", [

@@ -84,7 +84,7 @@ enum weir_wait_reason {
 enum weir_client_event_kind {
 	WEIR_EVENT_WAIT = 1, /* the request waits for wait_ns, because of `reason` */
 	WEIR_EVENT_ATTEMPT,  /* the attempt with the number `attempt` begins */
-	WEIR_EVENT_REFUSED,  /* the attempt got the status 429 or 503 */
+	WEIR_EVENT_REFUSED,  /* the attempt got a 429 or 503, or a 403 because of a limit */
 	WEIR_EVENT_FAILED,   /* the attempt got no complete response; the text says why */
 };
 
@@ -278,7 +278,7 @@ struct weir_client_info {
 	uint64_t requests;    /* requests that were completed */
 	uint64_t attempts;    /* requests that were sent to servers, with retries and redirects */
 	uint64_t retries;     /* attempts after the first one of a request */
-	uint64_t refusals;    /* responses with the status 429 or 503 */
+	uint64_t refusals;    /* responses with 429 or 503, or 403 because of a limit */
 	uint64_t failures;    /* attempts without a complete response */
 	uint64_t waits;       /* pauses before attempts */
 	uint64_t waited_ns;   /* sum of the pauses of all requests */

@@ -37,7 +37,8 @@
  *            one may end without a response.
  *   Hosts    A host is a scheme, a name and a port. Pace, circuit breaker and the bound on
  *            concurrent transfers are per host. A redirect to another host waits for the pace of
- *            that host, and for the wait that the redirect itself tells.
+ *            that host, and for the wait that the redirect itself tells. The client knows 4096 hosts.
+ *            It forgets the one whose latest request is longest ago, and one that has told a wait last.
  *   Cache    A stored response is used only for a request with the same URL and the same header
  *            fields, including Authorization and Cookie. So two users never share a response. A
  *            damaged file of the cache counts as missing. Several processes can use one folder, and

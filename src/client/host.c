@@ -37,17 +37,25 @@ static void remove_host(struct weir_client *client, struct wr_fetch_host *host)
 	free(host);
 }
 
-/* Removes the host whose latest request is longest ago and that has no jobs. */
+/* Removes the host whose latest request is longest ago and that has no jobs. A host that has told a wait is
+ * kept as long as there are others: without it, the next request would be sent too soon. */
 static void remove_oldest(struct weir_client *client)
 {
+	uint64_t now_ns = wr_clock_mono_ns();
+	struct wr_fetch_host *held = NULL;
+
 	for (struct wr_list *link = client->hosts.prev; link != &client->hosts; link = link->prev) {
 		struct wr_fetch_host *host = wr_container_of(link, struct wr_fetch_host, link);
 
-		if (host->jobs == 0) {
+		if (host->jobs == 0 && host->pace.hold_ns <= now_ns) {
 			remove_host(client, host);
 			return;
 		}
+		if (host->jobs == 0 && !held)
+			held = host;
 	}
+	if (held)
+		remove_host(client, held);
 }
 
 static struct wr_fetch_host *add(struct weir_client *client, const char *key, const char *text)

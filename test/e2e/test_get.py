@@ -304,6 +304,19 @@ def test_the_wait_of_the_refused_url_begins_with_the_header(server):
     assert 5 <= second.at - first.at < 8
 
 
+def test_a_wait_is_kept_while_many_other_hosts_are_asked(tmp_path):
+    """A client knows 4096 hosts. At most 1024 URLs are under way, so the last one is asked after all others."""
+    with Scripted("0.0.0.0") as server:
+        server.on("/told", Answer(429, {"Retry-After": "3600"}))
+        server.on("/a", Answer(body=b"x"))
+        hosts = [f"127.{i // 250 + 1}.{i % 250 + 1}.1" for i in range(5200)]
+        told = f"http://127.0.0.1:{server.port}"
+        lines = [f"{told}/told", *(f"http://{host}:{server.port}/a" for host in hosts), f"{told}/last"]
+        done = run("--from", "-", "--out", tmp_path, "--json", "--deadline", "10m", input="\n".join(lines).encode())
+        assert results(done)[1]["complete"] == len(hosts)
+        assert len(server.seen("/told")) == 1 and not server.seen("/last")
+
+
 def test_a_wait_beyond_the_deadline_returns_the_refusal_at_once(server):
     server.on("/a", Answer(429, {"Retry-After": "3600"}, b"later"))
     done = run("--deadline", "30s", server.url("/a"))

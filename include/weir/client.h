@@ -37,7 +37,8 @@
  *            one may end without a response.
  *   Hosts    A host is a scheme, a name and a port. Pace, circuit breaker and the bound on
  *            concurrent transfers are per host. A redirect to another host waits for the pace of
- *            that host.
+ *            that host, and for the wait that the redirect itself tells. The client knows 4096 hosts.
+ *            It forgets the one whose latest request is longest ago, and one that has told a wait last.
  *   Cache    A stored response is used only for a request with the same URL and the same header
  *            fields, including Authorization and Cookie. So two users never share a response. A
  *            damaged file of the cache counts as missing. Several processes can use one folder, and
@@ -48,7 +49,8 @@
  *            takes no Authorization, Cookie or Proxy-Authorization with it, and none leads from
  *            https to http.
  *   Memory   The body of a response in memory is at most opts.body_bytes long, counted after
- *            decompression. The header of a response has at most 256 KiB.
+ *            decompression. The header of a response has at most 256 KiB, and each of its
+ *            lines at most 100 KiB.
  *   Threads  Any number of threads may use one client at once. They share pace, breakers, cache and
  *            connections. The client has one thread of its own, which starts with the first request
  *            and blocks all signals. Callbacks run on this thread and must not call the client.
@@ -83,7 +85,7 @@ enum weir_wait_reason {
 enum weir_client_event_kind {
 	WEIR_EVENT_WAIT = 1, /* the request waits for wait_ns, because of `reason` */
 	WEIR_EVENT_ATTEMPT,  /* the attempt with the number `attempt` begins */
-	WEIR_EVENT_REFUSED,  /* the attempt got the status 429 or 503 */
+	WEIR_EVENT_REFUSED,  /* the attempt got a 429 or 503, or a 403 because of a limit */
 	WEIR_EVENT_FAILED,   /* the attempt got no complete response; the text says why */
 };
 
@@ -277,7 +279,7 @@ struct weir_client_info {
 	uint64_t requests;    /* requests that were completed */
 	uint64_t attempts;    /* requests that were sent to servers, with retries and redirects */
 	uint64_t retries;     /* attempts after the first one of a request */
-	uint64_t refusals;    /* responses with the status 429 or 503 */
+	uint64_t refusals;    /* responses with 429 or 503, or 403 because of a limit */
 	uint64_t failures;    /* attempts without a complete response */
 	uint64_t waits;       /* pauses before attempts */
 	uint64_t waited_ns;   /* sum of the pauses of all requests */

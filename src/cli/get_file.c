@@ -69,7 +69,7 @@ static bool is_plain(char c)
 	       (c != '\0' && strchr(".-=&,@+", c));
 }
 
-/* Replaces the end of a long name by a digest of the URL. No other name has a '~'. */
+/* Replaces the end of a long name by a digest of the URL without its fragment. No other name has a '~'. */
 static void shorten(const char *url, char name[GET_NAME_MAX + 1])
 {
 	uint8_t digest[WR_BLAKE_BYTES];
@@ -77,7 +77,7 @@ static void shorten(const char *url, char name[GET_NAME_MAX + 1])
 	char *at = name + GET_NAME_MAX - 2 * WR_BLAKE_BYTES - 1;
 
 	wr_blake_begin(&blake);
-	wr_blake_feed(&blake, url, strlen(url));
+	wr_blake_feed(&blake, url, strcspn(url, "#"));
 	wr_blake_end(&blake, digest);
 	*at++ = '~';
 	for (unsigned i = 0; i < WR_BLAKE_BYTES; i++)

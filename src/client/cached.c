@@ -117,8 +117,9 @@ bool wr_fetch_cached_answer(struct wr_fetch_job *job)
 	return false;
 }
 
-/* Asks again, without a condition. The job is not entered again: if the file could not be removed,
- * it would be found once more. */
+/* Asks again, without a condition. The caller did not ask for a 304, so it does not become the response if
+ * the next attempt cannot start. The job is not entered again: if the file could not be removed, it would
+ * be found once more. */
 static void ask_without_entry(struct wr_fetch_job *job)
 {
 	struct wr_fetch_key key;
@@ -126,6 +127,8 @@ static void ask_without_entry(struct wr_fetch_job *job)
 	if (make_key(job, &key))
 		wr_fetch_cache_remove(job->client->cache, &key);
 	close_entry(job);
+	wr_fetch_response_clear(job->response);
+	job->responded = false;
 	wr_fetch_job_queue(job, true);
 }
 

@@ -316,7 +316,8 @@ struct weir_response *weir_client_next(struct weir_client *client, uint64_t time
 		rc = pthread_cond_timedwait(&client->done_cond, &client->lock, &until);
 	if (link) {
 		response = wr_container_of(link, struct wr_fetch_response, link);
-		client->started--;
+		if (--client->started == 0) /* no other thread gets a response */
+			pthread_cond_broadcast(&client->done_cond);
 	}
 	pthread_mutex_unlock(&client->lock);
 	return response ? &response->shown : NULL;

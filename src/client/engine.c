@@ -220,6 +220,16 @@ static void hand_over(struct wr_fetch_job *job)
 	pthread_mutex_unlock(&client->lock);
 }
 
+/* Reports to the breaker an attempt that ends without a result, because of a deadline or because it was
+ * cancelled. If it was a probe, the breaker would wait for its result forever. */
+static void report_unknown(struct wr_fetch_job *job)
+{
+	if (job->passed)
+		wr_polite_breaker_report(&job->host->breaker, WR_POLITE_UNKNOWN, wr_clock_mono_ns(),
+					 0);
+	job->passed = false;
+}
+
 void wr_fetch_job_end(struct wr_fetch_job *job, int code, const char *text)
 {
 	struct wr_fetch_response *response = job->response;
@@ -231,6 +241,7 @@ void wr_fetch_job_end(struct wr_fetch_job *job, int code, const char *text)
 		wr_heap_remove(&job->client->deadlines, &job->deadline_node);
 	wr_list_remove(&job->link);
 	wr_fetch_job_leave(job);
+	report_unknown(job);
 	wr_fetch_host_leave(job);
 	response->shown.code = code;
 	wr_error(&response->error, code, "%s", text);
@@ -288,7 +299,9 @@ static void run_due(struct weir_client *client, uint64_t now_ns)
 		if (job->due_ns > now_ns)
 			break;
 		wr_heap_remove(&client->due, node);
-		if (job->state == WR_FETCH_PAUSED)
+		if (job->state == WR_FETCH_PAUSED && job->number == 0)
+			wr_fetch_job_enter(job); /* after a redirect */
+		else if (job->state == WR_FETCH_PAUSED)
 			wr_fetch_job_queue(job, true);
 		else if (job->state == WR_FETCH_RUNNING)
 			cut_body(job);

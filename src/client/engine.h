@@ -105,6 +105,7 @@ struct wr_fetch_job {
 	struct wr_fetch_host *host;   /* NULL: no host yet */
 	bool has_slot;
 	bool responded;  /* the latest attempt has got a complete response */
+	bool passed;     /* the breaker has passed an attempt whose result it does not know yet */
 	uint32_t number; /* of the latest attempt to this URL */
 
 	/* The attempt that is running. */

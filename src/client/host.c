@@ -37,17 +37,25 @@ static void remove_host(struct weir_client *client, struct wr_fetch_host *host)
 	free(host);
 }
 
-/* Removes the host whose latest request is longest ago and that has no jobs. */
+/* Removes the host whose latest request is longest ago and that has no jobs. A host that has told a wait is
+ * kept as long as there are others: without it, the next request would be sent too soon. */
 static void remove_oldest(struct weir_client *client)
 {
+	uint64_t now_ns = wr_clock_mono_ns();
+	struct wr_fetch_host *held = NULL;
+
 	for (struct wr_list *link = client->hosts.prev; link != &client->hosts; link = link->prev) {
 		struct wr_fetch_host *host = wr_container_of(link, struct wr_fetch_host, link);
 
-		if (host->jobs == 0) {
+		if (host->jobs == 0 && host->pace.hold_ns <= now_ns) {
 			remove_host(client, host);
 			return;
 		}
+		if (host->jobs == 0 && !held)
+			held = host;
 	}
+	if (held)
+		remove_host(client, held);
 }
 
 static struct wr_fetch_host *add(struct weir_client *client, const char *key, const char *text)
@@ -111,32 +119,37 @@ void wr_fetch_hosts_free(struct weir_client *client)
 
 /* ---- the pace ---- */
 
-/* Returns the latest of the times at which an attempt may start, and its reason. */
+static enum weir_wait_reason reason_of(const struct wr_pace *pace, uint64_t at_ns, uint64_t now_ns)
+{
+	if (at_ns <= now_ns)
+		return WEIR_WAIT_NONE;
+	if (pace->hold_ns > now_ns)
+		return WEIR_WAIT_TOLD;
+	return wr_pace_tightest(pace, now_ns) ? WEIR_WAIT_PACE : WEIR_WAIT_RATE;
+}
+
+/* Returns the latest of the times at which an attempt may start, and its reason. An attempt that would
+ * start after its deadline is not sent, so it reserves no time: otherwise attempts that nobody sends
+ * would delay those that come later. */
 uint64_t wr_fetch_host_reserve(struct wr_fetch_job *job, uint64_t now_ns,
 			       enum weir_wait_reason *reason)
 {
 	struct weir_client *client = job->client;
 	struct wr_fetch_host *host = job->host;
-	uint64_t at_ns = wr_pace_reserve(&host->pace, now_ns, wr_fetch_random(client));
-	uint64_t shared_ns, within_ns;
+	uint64_t at_ns = wr_pace_earliest(&host->pace, now_ns), shared_ns = 0;
 
-	if (at_ns <= now_ns)
-		*reason = WEIR_WAIT_NONE;
-	else if (host->pace.hold_ns > now_ns)
-		*reason = WEIR_WAIT_TOLD;
-	else if (wr_pace_tightest(&host->pace, now_ns))
+	*reason = reason_of(&host->pace, at_ns, now_ns);
+	if (at_ns >= job->deadline_ns)
+		return at_ns;
+	if (client->table)
+		shared_ns =
+			now_ns + wr_pace_shared_delay(client->table, wr_str(host->key), &host->pace,
+						      job->deadline_ns - now_ns, weir_now_ns());
+	if (shared_ns > at_ns)
 		*reason = WEIR_WAIT_PACE;
-	else
-		*reason = WEIR_WAIT_RATE;
-	if (!client->table || at_ns >= job->deadline_ns)
-		return at_ns;
-	within_ns = job->deadline_ns > now_ns ? job->deadline_ns - now_ns : 0;
-	shared_ns = now_ns + wr_pace_shared_delay(client->table, wr_str(host->key), &host->pace,
-						  within_ns, weir_now_ns());
-	if (shared_ns <= at_ns)
-		return at_ns;
-	*reason = WEIR_WAIT_PACE;
-	return shared_ns;
+	if (shared_ns < job->deadline_ns)
+		wr_pace_reserve(&host->pace, now_ns, wr_fetch_random(client));
+	return shared_ns > at_ns ? shared_ns : at_ns;
 }
 
 uint64_t wr_fetch_host_confirm(struct wr_fetch_job *job, uint64_t now_ns,

@@ -77,6 +77,9 @@ static void read_attempt(struct wr_fetch_job *job, CURLcode result, struct ended
 	if (job->holds && !job->aborted) /* the status counts, also if the body is not complete */
 		ended->result = CURLE_OK;
 	ended->code = job->aborted ? job->aborted : code_of(ended->result);
+	/* libcurl takes a line of the header with more than 100 KiB for a lack of memory. */
+	if (ended->result == CURLE_OUT_OF_MEMORY && job->sent && !job->in_body && !job->aborted)
+		ended->code = job->aborted = WEIR_ETOOLARGE;
 	if (ended->result == CURLE_UNSUPPORTED_PROTOCOL && job->sent && !job->aborted) {
 		/* libcurl takes a response without a status line for HTTP/0.9. */
 		ended->code = WEIR_ETRANSFER;
@@ -116,6 +119,7 @@ static void report(struct wr_fetch_job *job, const struct ended *ended)
 	bool refused = ended->code == 0 && (ended->told.refused || ended->status == 503);
 
 	job->host->known = true;
+	job->passed = false;
 	wr_polite_breaker_report(&job->host->breaker, outcome_of(job, ended), ended->now_ns,
 				 wr_fetch_random(client));
 	if (refused) {
@@ -199,6 +203,19 @@ static void retry_or_finish(struct wr_fetch_job *job, const struct ended *ended)
 	finish(job, ended, verdict);
 }
 
+/* Follows a redirect, which has changed the request. If the response told a wait, the new request waits
+ * too, also if it is to another host (RFC 9110, section 10.2.3). */
+static void follow(struct wr_fetch_job *job, const struct ended *ended)
+{
+	uint64_t at_ns = job->head_ns + ended->told.wait_ns;
+
+	job->number = 0;
+	if (at_ns > ended->now_ns)
+		wr_fetch_job_pause(job, at_ns, WEIR_WAIT_TOLD);
+	else
+		wr_fetch_job_enter(job);
+}
+
 void wr_fetch_attempt_ended(struct wr_fetch_job *job, CURLcode result)
 {
 	struct weir_error error = {0};
@@ -218,7 +235,7 @@ void wr_fetch_attempt_ended(struct wr_fetch_job *job, CURLcode result)
 	if (rc < 0)
 		wr_fetch_job_end(job, rc, error.text);
 	else if (rc > 0)
-		wr_fetch_job_enter(job);
+		follow(job, &ended);
 	else
 		retry_or_finish(job, &ended);
 }

@@ -75,18 +75,24 @@ static uint64_t take_slot(struct wr_pace_lane *lane, uint64_t at_ns, double rand
 	return at_ns;
 }
 
-uint64_t wr_pace_reserve(struct wr_pace *pace, uint64_t now_ns, uint64_t random)
+uint64_t wr_pace_earliest(const struct wr_pace *pace, uint64_t now_ns)
 {
 	uint64_t at_ns = now_ns > pace->hold_ns ? now_ns : pace->hold_ns;
 
-	if (pace->rate_max > 0) {
-		if (pace->user_ns > at_ns)
-			at_ns = pace->user_ns;
-		pace->user_ns = add_ns(at_ns, ns_of(1 / pace->rate_max));
-	}
+	if (pace->rate_max > 0 && pace->user_ns > at_ns)
+		at_ns = pace->user_ns;
 	for (unsigned i = 0; i < WR_PACE_LANES; i++)
 		if (pace->lanes[i].used && pace->lanes[i].next_ns > at_ns)
 			at_ns = pace->lanes[i].next_ns;
+	return at_ns;
+}
+
+uint64_t wr_pace_reserve(struct wr_pace *pace, uint64_t now_ns, uint64_t random)
+{
+	uint64_t at_ns = wr_pace_earliest(pace, now_ns);
+
+	if (pace->rate_max > 0)
+		pace->user_ns = add_ns(at_ns, ns_of(1 / pace->rate_max));
 	for (unsigned i = 0; i < WR_PACE_LANES; i++)
 		if (pace->lanes[i].used &&
 		    !(pace->shared && wr_pace_lane_is_shared(&pace->lanes[i])))
@@ -280,31 +286,47 @@ static void learn_window(struct wr_pace_lane *lane, const struct weir_ratelimit 
 	bound_interval(lane);
 }
 
-/* A policy without a window: the remaining units are spread over the time until the reset. */
+/* Sets the interval. The next request moves by as much as the interval changes. */
+static void move_interval(struct wr_pace_lane *lane, double interval_s)
+{
+	double before = lane->interval_s;
+
+	lane->interval_s = interval_s;
+	if (interval_s > before)
+		lane->next_ns = add_ns(lane->next_ns, ns_of(interval_s - before));
+	else
+		lane->next_ns -= least(ns_of(before - interval_s), lane->next_ns);
+}
+
+/* A policy without a window: the remaining units are spread over the time until the reset. If none
+ * remain, the next request starts after the reset. */
 static void learn_reset(struct wr_pace_lane *lane, const struct weir_ratelimit_policy *policy,
 			uint64_t now_ns)
 {
+	bool many = policy->remaining >= policy->limit / 2 + policy->limit % 2;
+	double reset_s = policy->has & WEIR_RATELIMIT_HAS_RESET && !many
+				 ? (double)policy->reset_ns / 1e9
+				 : 0;
+
+	if (lane->told_ns)
+		move_interval(lane, reset_s / ((double)policy->remaining + 1));
+	else
+		lane->interval_s = reset_s / ((double)policy->remaining + 1);
+	if (!policy->remaining && lane->next_ns < add_ns(now_ns, ns_of(reset_s)))
+		lane->next_ns = add_ns(now_ns, ns_of(reset_s));
 	lane->told_ns = now_ns;
-	lane->interval_s = 0;
-	if (!(policy->has & WEIR_RATELIMIT_HAS_RESET) || 2 * policy->remaining >= policy->limit)
-		return;
-	lane->interval_s = (double)policy->reset_ns / 1e9 / (double)(policy->remaining + 1);
 }
 
-/* A policy of other units than requests. The next request moves by as much as the interval changes. The
- * first one, and one after a refusal, starts at a random time of the interval. */
+/* A policy of other units than requests. The first request, and one after a refusal, starts at a random
+ * time of the interval. */
 static void learn_units(struct wr_pace_lane *lane, const struct weir_ratelimit *told,
 			const struct weir_ratelimit_policy *policy, uint64_t now_ns, double random)
 {
-	double before = lane->interval_s, wait_s = (double)told->wait_ns / 1e9;
+	double wait_s = (double)told->wait_ns / 1e9;
 	uint64_t next_ns;
 
-	lane->interval_s = wr_pace_units_learn(&lane->units, policy, told->refused, now_ns);
+	move_interval(lane, wr_pace_units_learn(&lane->units, policy, told->refused, now_ns));
 	lane->window_s = lane->units.span_s;
-	if (lane->interval_s > before)
-		lane->next_ns = add_ns(lane->next_ns, ns_of(lane->interval_s - before));
-	else
-		lane->next_ns -= least(ns_of(before - lane->interval_s), lane->next_ns);
 	next_ns = add_ns(now_ns, ns_of(wait_s + lane->interval_s * random));
 	if ((!lane->told_ns || told->refused) && lane->next_ns < next_ns)
 		lane->next_ns = next_ns;

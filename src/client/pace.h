@@ -62,6 +62,9 @@ struct wr_pace {
  * maximum. */
 void wr_pace_init(struct wr_pace *pace, double rate_max);
 
+/* Returns the next free time for an attempt, without reserving it. It is at least now_ns. */
+uint64_t wr_pace_earliest(const struct wr_pace *pace, uint64_t now_ns);
+
 /* Reserves the next free time for an attempt and returns it. It is at least now_ns. */
 uint64_t wr_pace_reserve(struct wr_pace *pace, uint64_t now_ns, uint64_t random);
 

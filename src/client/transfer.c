@@ -198,8 +198,9 @@ static size_t hold(struct wr_fetch_job *job, const char *bytes, size_t len)
 	return job->cut ? 0 : len;
 }
 
-/* Tells the pace of the host about the limits. Other requests to the host may start now. */
-static void learn(struct wr_fetch_job *job)
+/* Tells the pace of the host about the limits. Other requests to the host may start now. Returns whether
+ * the response refuses the request. */
+static bool learn(struct wr_fetch_job *job)
 {
 	struct weir_ratelimit told;
 
@@ -207,6 +208,7 @@ static void learn(struct wr_fetch_job *job)
 	wr_fetch_told(job, &told);
 	wr_fetch_host_learn(job, &told, job->head_ns);
 	job->host->known = true;
+	return told.refused;
 }
 
 int wr_fetch_body_begin(struct wr_fetch_job *job)
@@ -214,6 +216,7 @@ int wr_fetch_body_begin(struct wr_fetch_job *job)
 	struct weir_response *shown = &job->response->shown;
 	bool asked = job->delivered && job->validator && job->flags & WEIR_REQUEST_CONTINUE;
 	long status = 0;
+	bool refused;
 	int rc;
 
 	curl_easy_getinfo(job->easy, CURLINFO_RESPONSE_CODE, &status);
@@ -223,14 +226,14 @@ int wr_fetch_body_begin(struct wr_fetch_job *job)
 	if ((job->decodes && wr_fetch_response_decoded(job->response) < 0) ||
 	    wr_fetch_response_list(job->response) < 0)
 		return WEIR_EMEMORY;
-	learn(job);
+	refused = learn(job);
 	if (rc < 0)
 		return rc;
 	if ((status == 206 && wr_fetch_part_begin(job, asked) < 0) ||
 	    (status == 304 && wr_fetch_part_unchanged(job) < 0) ||
 	    (status == 416 && asked && wr_fetch_part_missing(job) < 0))
 		return WEIR_ETRANSFER;
-	job->holds = status == 403 || status == 429 || (status >= 502 && status <= 504) ||
+	job->holds = refused || (status >= 502 && status <= 504) ||
 		     wr_fetch_is_redirect(job, (unsigned)status);
 	job->holds |= asked && status == 416;
 	if (job->holds)
@@ -354,6 +357,9 @@ static void set_options(struct wr_fetch_job *job, uint64_t now_ns)
 	curl_easy_setopt(easy, CURLOPT_HTTPHEADER, job->lines);
 	curl_easy_setopt(easy, CURLOPT_USERAGENT, opts->user_agent);
 	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+	/* A transfer that ends while its name is being resolved does not wait for the resolver, which
+	 * would stop all other transfers. */
+	curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
 	curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
 	curl_easy_setopt(easy, CURLOPT_PRIVATE, job);
 	curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, job->curl_error);
@@ -371,6 +377,7 @@ int wr_fetch_transfer_begin(struct wr_fetch_job *job, uint64_t now_ns)
 
 	wr_fetch_response_clear(job->response);
 	job->state = WR_FETCH_RUNNING;
+	job->passed = true;
 	job->responded = false;
 	job->aborted = 0;
 	job->in_body = job->holds = job->cut = false;

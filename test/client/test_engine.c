@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <arpa/inet.h>
+#include <dlfcn.h>
+#include <netdb.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -50,6 +52,8 @@ static bool answer(struct rig *rig, int fd, const char *head)
 
 	if (strncmp(head, "GET /silent", 11) == 0) {
 		rig->silent_asked = true;
+	} else if (strncmp(head, "GET /fault", 10) == 0) {
+		reply(fd, "500 Internal Server Error", "", "fault");
 	} else if (strncmp(head, "GET /some", 9) == 0 && number % 5 == 0) {
 		rig->refused++;
 		reply(fd, "429 Too Many Requests", "Retry-After-Ms: 1\r\n", "slow down");
@@ -247,6 +251,61 @@ static void started_requests_are_taken(void **state)
 	assert_null(weir_client_next(rig->client, 60 * SECOND_NS));
 }
 
+/* A thread that takes responses until there are none. */
+struct taker {
+	struct weir_client *client;
+	pthread_t thread;
+	atomic_int id;
+	unsigned taken;
+};
+
+static void *take_all(void *context)
+{
+	struct taker *taker = context;
+	struct weir_response *response;
+
+	taker->id = gettid();
+	while ((response = weir_client_next(taker->client, UINT64_MAX))) {
+		taker->taken++;
+		weir_response_free(response);
+	}
+	return NULL;
+}
+
+/* Returns whether the thread sleeps, by its state in /proc. */
+static bool sleeps(const struct taker *taker)
+{
+	char path[64], state = '\0';
+	FILE *file;
+
+	snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)taker->id);
+	file = taker->id ? fopen(path, "re") : NULL;
+	if (!file)
+		return false;
+	if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+		state = '\0';
+	fclose(file);
+	return state == 'S';
+}
+
+static void all_threads_that_take_responses_return_after_the_last_one(void **state)
+{
+	struct rig *rig = *state;
+	struct taker takers[2] = {{.client = rig->client}, {.client = rig->client}};
+	char url[64];
+	struct weir_request request = request_of(rig, "/silent", url);
+
+	assert_int_equal(weir_client_start(rig->client, &request, NULL), 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&takers[i].thread, NULL, take_all, &takers[i]), 0);
+	while (!rig->silent_asked || !sleeps(&takers[0]) || !sleeps(&takers[1]))
+		usleep(1000);
+	weir_client_cancel(rig->client);
+	for (int i = 0; i < 2; i++)
+		pthread_join(takers[i].thread, NULL);
+	assert_int_equal(takers[0].taken + takers[1].taken, 1);
+}
+
 /* ---- ends ---- */
 
 static void a_cancelled_request_ends(void **state)
@@ -267,6 +326,34 @@ static void a_cancelled_request_ends(void **state)
 	weir_response_free(response);
 	/* The client can be used further. */
 	request = request_of(rig, "/a", url);
+	assert_int_equal(weir_client_send(rig->client, &request, &response, NULL), 0);
+	weir_response_free(response);
+}
+
+/* The breaker lets a single request through, and this request ends without a result. */
+static void a_probe_that_is_cancelled_does_not_block_its_host(void **state)
+{
+	struct rig *rig = *state;
+	char url[64];
+	struct weir_request request = request_of(rig, "/fault", url);
+	struct weir_response *response;
+
+	for (int i = 0; i < 5; i++) {
+		assert_int_equal(weir_client_send(rig->client, &request, &response, NULL), 0);
+		assert_int_equal(response->status, 500);
+		weir_response_free(response);
+	}
+	request = request_of(rig, "/silent", url);
+	assert_int_equal(weir_client_start(rig->client, &request, NULL), 0);
+	while (!rig->silent_asked)
+		usleep(1000);
+	weir_client_cancel(rig->client);
+	response = weir_client_next(rig->client, 60 * SECOND_NS);
+	assert_non_null(response);
+	assert_int_equal(response->code, WEIR_ECANCELED);
+	weir_response_free(response);
+	request = request_of(rig, "/a", url);
+	request.deadline_ns = 10 * SECOND_NS;
 	assert_int_equal(weir_client_send(rig->client, &request, &response, NULL), 0);
 	weir_response_free(response);
 }
@@ -296,6 +383,33 @@ static void a_deadline_ends_a_silent_request(void **state)
 	assert_int_equal(weir_client_send(rig->client, &request, &response, NULL), WEIR_EDEADLINE);
 	assert_int_equal(response->code, WEIR_EDEADLINE);
 	weir_response_free(response);
+}
+
+/* With a request per 2 s, 50 requests that took a time each would delay the last one by 100 s. */
+static void requests_beyond_their_deadline_take_no_time(void **state)
+{
+	const struct rig *rig = *state;
+	struct weir_client_opts opts = {.size = sizeof opts,
+					.flags = WEIR_CLIENT_NO_PROXY,
+					.rate_count = 1,
+					.rate_ns = 2 * SECOND_NS};
+	char url[64];
+	struct weir_request request = request_of(rig, "/a", url);
+	struct weir_response *response;
+	struct weir_client *client;
+
+	assert_int_equal(weir_client_open(&opts, &client, NULL), 0);
+	assert_int_equal(weir_client_send(client, &request, &response, NULL), 0);
+	weir_response_free(response);
+	request.deadline_ns = SECOND_NS / 100;
+	for (int i = 0; i < 50; i++) {
+		weir_client_send(client, &request, &response, NULL);
+		weir_response_free(response);
+	}
+	request.deadline_ns = 20 * SECOND_NS;
+	assert_int_equal(weir_client_send(client, &request, &response, NULL), 0);
+	weir_response_free(response);
+	weir_client_close(client);
 }
 
 static void large_responses_are_errors(void **state)
@@ -341,6 +455,51 @@ static void the_callers_function_can_end_a_request(void **state)
 	assert_int_equal(weir_client_send(rig->client, &request, &response, NULL), WEIR_ECALLBACK);
 	assert_int_equal(calls, 1);
 	weir_response_free(response);
+}
+
+/* ---- names ---- */
+
+static atomic_bool resolves, resolver_may_end;
+
+/* Takes the place of the function of libc. The resolver of libcurl calls it on a thread of its own. For
+ * the name "stuck.invalid" it returns only when the test lets it. */
+__attribute__((visibility("default"))) int getaddrinfo(const char *name, const char *service,
+						       const struct addrinfo *hints,
+						       struct addrinfo **list)
+{
+	int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+
+	if (!name || strcmp(name, "stuck.invalid") != 0) {
+		*(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
+		return real(name, service, hints, list);
+	}
+	resolves = true;
+	while (!resolver_may_end)
+		usleep(1000);
+	return EAI_AGAIN;
+}
+
+static void a_resolver_that_is_stuck_stops_no_other_request(void **state)
+{
+	struct rig *rig = *state;
+	struct weir_request request = {.size = sizeof request, .url = "http://stuck.invalid/"};
+	struct weir_response *response;
+	char url[64];
+
+	assert_int_equal(weir_client_start(rig->client, &request, NULL), 0);
+	while (!resolves)
+		usleep(1000);
+	weir_client_cancel(rig->client);
+	response = weir_client_next(rig->client, 20 * SECOND_NS);
+	if (!response)
+		resolver_may_end = true;
+	assert_non_null(response);
+	assert_int_equal(response->code, WEIR_ECANCELED);
+	weir_response_free(response);
+	request = request_of(rig, "/a", url);
+	assert_int_equal(weir_client_send(rig->client, &request, &response, NULL), 0);
+	weir_response_free(response);
+	resolver_may_end = true;
 }
 
 /* ---- what is refused ---- */
@@ -425,11 +584,15 @@ int main(void)
 		TEST(a_response_has_status_fields_and_body),
 		TEST(threads_share_a_client),
 		TEST(started_requests_are_taken),
+		TEST(all_threads_that_take_responses_return_after_the_last_one),
 		TEST(a_cancelled_request_ends),
+		TEST(a_probe_that_is_cancelled_does_not_block_its_host),
 		TEST(a_client_is_closed_with_requests_under_way),
 		TEST(a_deadline_ends_a_silent_request),
+		TEST(requests_beyond_their_deadline_take_no_time),
 		TEST(large_responses_are_errors),
 		TEST(the_callers_function_can_end_a_request),
+		TEST(a_resolver_that_is_stuck_stops_no_other_request),
 		TEST(bad_requests_are_not_sent),
 		cmocka_unit_test(bad_options_are_refused),
 	};

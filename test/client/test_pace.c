@@ -241,6 +241,48 @@ static void units_without_a_window_are_spread_until_the_reset(void **state)
 			 NOW_NS + 60 * SECOND_NS);
 }
 
+/* A limit of 10 that is reset at NOW_NS + 60 s. The responses take no time. */
+static void a_client_without_a_window_is_not_refused_at_the_end_of_it(void **state)
+{
+	struct weir_ratelimit told = tell("", 10, 0, 0);
+	struct weir_ratelimit_policy *policy = &told.policies[0];
+	uint64_t end_ns = NOW_NS + 60 * SECOND_NS, at_ns = NOW_NS;
+	struct wr_pace pace;
+
+	(void)state;
+	policy->has =
+		WEIR_RATELIMIT_HAS_LIMIT | WEIR_RATELIMIT_HAS_REMAINING | WEIR_RATELIMIT_HAS_RESET;
+	wr_pace_init(&pace, 0);
+	for (unsigned i = 0; i < 10; i++) {
+		at_ns = wr_pace_reserve(&pace, at_ns, HALF);
+		assert_in_range(at_ns, NOW_NS, end_ns - 1);
+		policy->remaining = 9 - i;
+		policy->reset_ns = end_ns - at_ns;
+		wr_pace_learn(&pace, &told, at_ns, HALF);
+	}
+	at_ns = wr_pace_reserve(&pace, at_ns, HALF);
+	assert_int_equal(at_ns, end_ns);
+	/* In the next window there are many units again, and the pause ends at once. */
+	policy->remaining = 9;
+	policy->reset_ns = 60 * SECOND_NS;
+	wr_pace_learn(&pace, &told, at_ns, HALF);
+	assert_int_equal(wr_pace_reserve(&pace, at_ns, HALF), at_ns);
+}
+
+static void the_first_response_can_say_that_no_units_remain(void **state)
+{
+	struct weir_ratelimit told = tell("", 60, 0, 0);
+	struct wr_pace pace;
+
+	(void)state;
+	told.policies[0].has =
+		WEIR_RATELIMIT_HAS_LIMIT | WEIR_RATELIMIT_HAS_REMAINING | WEIR_RATELIMIT_HAS_RESET;
+	told.policies[0].reset_ns = 30 * SECOND_NS;
+	wr_pace_init(&pace, 0);
+	wr_pace_learn(&pace, &told, NOW_NS, HALF);
+	assert_int_equal(wr_pace_reserve(&pace, NOW_NS, HALF), NOW_NS + 30 * SECOND_NS);
+}
+
 static void hostile_numbers_leave_usable_times(void **state)
 {
 	static const uint64_t numbers[] = {1, 2, 1000, UINT64_MAX};
@@ -406,6 +448,8 @@ int main(void)
 		cmocka_unit_test(other_units_and_weaker_forms_do_not_pace),
 		cmocka_unit_test(no_request_starts_sooner_than_told),
 		cmocka_unit_test(units_without_a_window_are_spread_until_the_reset),
+		cmocka_unit_test(a_client_without_a_window_is_not_refused_at_the_end_of_it),
+		cmocka_unit_test(the_first_response_can_say_that_no_units_remain),
 		cmocka_unit_test(hostile_numbers_leave_usable_times),
 		cmocka_unit_test(a_thousand_clients_share_a_hundred_per_second),
 		cmocka_unit_test(no_client_takes_much_more_than_the_others),

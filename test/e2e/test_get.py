@@ -304,6 +304,19 @@ def test_the_wait_of_the_refused_url_begins_with_the_header(server):
     assert 5 <= second.at - first.at < 8
 
 
+def test_a_wait_is_kept_while_many_other_hosts_are_asked(tmp_path):
+    """A client knows 4096 hosts. At most 1024 URLs are under way, so the last one is asked after all others."""
+    with Scripted("0.0.0.0") as server:
+        server.on("/told", Answer(429, {"Retry-After": "3600"}))
+        server.on("/a", Answer(body=b"x"))
+        hosts = [f"127.{i // 250 + 1}.{i % 250 + 1}.1" for i in range(5200)]
+        told = f"http://127.0.0.1:{server.port}"
+        lines = [f"{told}/told", *(f"http://{host}:{server.port}/a" for host in hosts), f"{told}/last"]
+        done = run("--from", "-", "--out", tmp_path, "--json", "--deadline", "10m", input="\n".join(lines).encode())
+        assert results(done)[1]["complete"] == len(hosts)
+        assert len(server.seen("/told")) == 1 and not server.seen("/last")
+
+
 def test_a_wait_beyond_the_deadline_returns_the_refusal_at_once(server):
     server.on("/a", Answer(429, {"Retry-After": "3600"}, b"later"))
     done = run("--deadline", "30s", server.url("/a"))
@@ -313,7 +326,7 @@ def test_a_wait_beyond_the_deadline_returns_the_refusal_at_once(server):
 
 
 @pytest.mark.parametrize("status, fields", [
-    (429, {}), (503, {}), (403, {}), (302, {"Location": "/b"}),
+    (429, {}), (503, {}), (403, {"Retry-After": "1"}), (302, {"Location": "/b"}),
 ])
 def test_the_body_of_a_refusal_is_read_for_5_seconds(server, status, fields):
     """Half of the body arrives. The status counts, and what has arrived is the body."""
@@ -352,6 +365,13 @@ def test_the_status_of_a_refusal_counts_if_its_body_breaks(server):
     done = run(server.url("/a"), "--attempts", "1", "--fail-with-body")
     assert (done.returncode, done.stdout) == (22, b"1234"), done.stderr
     assert b"HTTP status 429" in done.stderr and b"1 refusal" in done.stderr
+
+
+def test_a_403_that_is_no_refusal_has_its_whole_body(server):
+    body = b"x" * (3 << 20)
+    server.on("/a", Answer(403, body=body))
+    done = run("--fail-with-body", server.url("/a"))
+    assert (done.returncode, len(done.stdout)) == (22, len(body))
 
 
 def test_a_broken_body_is_no_response_after_a_wait_beyond_the_deadline(server, tmp_path):
@@ -671,10 +691,26 @@ def test_a_response_that_is_not_http_is_exit_56(server):
     assert len(server.seen()) == 1
 
 
+@pytest.mark.parametrize("line, count", [(400_000, 1), (1_000, 400)])
+def test_a_header_that_is_too_large_is_exit_63(server, line, count):
+    server.on("/a", Answer(raw=b"HTTP/1.1 200 OK\r\n" + (b"A: " + b"x" * line + b"\r\n") * count + b"\r\n"))
+    done = run(server.url("/a"))
+    assert done.returncode == 63 and b"the response is too large" in done.stderr
+    assert len(server.seen()) == 1
+
+
 def with_lengths(*lengths, status=200, fields="", body="abcde"):
     """Returns an answer with these Content-Length fields, after which the connection ends."""
     fields = fields + "".join(f"Content-Length: {length}\r\n" for length in lengths)
     return Answer(raw=f"HTTP/1.1 {status} Reason\r\n{fields}\r\n{body}".encode())
+
+
+@pytest.mark.parametrize("line, count", [(400_000, 1), (1_000, 400)])
+def test_a_header_that_is_too_large_is_exit_63(server, line, count):
+    server.on("/a", Answer(raw=b"HTTP/1.1 200 OK\r\n" + (b"A: " + b"x" * line + b"\r\n") * count + b"\r\n"))
+    done = run(server.url("/a"))
+    assert done.returncode == 63 and b"the response is too large" in done.stderr
+    assert len(server.seen()) == 1
 
 
 @pytest.mark.parametrize("lengths", [
@@ -770,6 +806,18 @@ def test_redirects_are_followed(server):
     assert [s.path for s in server.seen()] == ["/a", "/b?x=1", "/c"]
 
 
+@pytest.mark.parametrize("deadline, code", [("1m", 0), ("1s", 28)])
+def test_a_redirect_is_followed_after_its_wait(server, deadline, code):
+    with Scripted() as other:
+        server.on("/a", Answer(302, {"Location": other.url("/b"), "Retry-After": "2"}))
+        other.on("/b", Answer(body=b"x"))
+        done = run(server.url("/a"), "--deadline", deadline)
+        assert done.returncode == code, done.stderr
+        assert b"1 wait" in done.stderr or b"would pass the deadline" in done.stderr
+        assert all(seen.at - server.seen()[0].at >= 2 for seen in other.seen())
+        assert len(other.seen()) == (1 if code == 0 else 0)
+
+
 def test_redirects_are_bounded(server):
     server.on("/a", Answer(302, {"Location": "/a"}))
     assert run("--max-redirects", "4", server.url("/a")).returncode == 47
@@ -848,6 +896,15 @@ def test_a_server_that_only_sends_304_is_asked_twice(server, tmp_path):
     done = run("--cache", tmp_path, server.url("/a"))
     assert done.returncode == 56 and b"the status 304 to a request without a condition" in done.stderr
     assert len(server.seen()) == 3
+
+
+def test_a_304_about_another_version_is_no_response(server, tmp_path):
+    """The request had no condition of the caller. The next attempt would start after the deadline."""
+    server.on("/a", Answer(200, {"ETag": '"v1"'}, b"old"), Answer(304, {"ETag": '"v2"', "Retry-After": "3600"}))
+    run("--cache", tmp_path, server.url("/a"))
+    done = run("--cache", tmp_path, "--deadline", "5s", server.url("/a"))
+    assert done.returncode == 28 and b"would pass the deadline" in done.stderr
+    assert len(server.seen()) == 2
 
 
 @pytest.mark.parametrize("stored, sent", [
@@ -1005,11 +1062,13 @@ def test_a_line_with_control_characters_is_refused(server, tmp_path):
 def test_a_url_that_is_in_the_list_twice_is_loaded_once(server, tmp_path, words):
     server.on("/a", Answer(body=b"x"))
     server.on("/b", Answer(body=b"y"))
-    urls = [server.url("/a"), server.url("/b"), server.url("/a"), server.url("/a#part")]
+    long = "/" + "l" * 300  # its name ends with a digest
+    server.on(long, Answer(body=b"z"))
+    urls = [server.url(path) for path in ("/a", "/b", "/a", "/a#part", long, long + "#part")]
     done = run(*urls, "--out", tmp_path, "--json", *words)
     assert done.returncode == 0, done.stderr
     totals = results(done)[1]
-    assert (totals["complete"], totals["skipped"], totals["failed"], totals["requests"]) == (2, 2, 0, 2)
+    assert (totals["complete"], totals["skipped"], totals["failed"], totals["requests"]) == (3, 3, 0, 3)
 
 
 def test_many_urls_stay_different(server, tmp_path):

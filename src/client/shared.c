@@ -52,7 +52,8 @@ static struct weir_limit queue_of(const struct wr_pace_lane *lane)
 
 	return (struct weir_limit){.size = sizeof(struct weir_limit),
 				   .algorithm = WEIR_LEAKY_BUCKET,
-				   .limit = (uint32_t)(lane->limit * fmax(1, parts)),
+				   .limit =
+					   (uint32_t)fmin(UINT32_MAX, lane->limit * fmax(1, parts)),
 				   .period_ns = (uint64_t)(lane->window_s * 1e9),
 				   .queue_size = UINT32_MAX - 1};
 }

@@ -461,17 +461,18 @@ static void the_callers_function_can_end_a_request(void **state)
 
 static atomic_bool resolves, resolver_may_end;
 
-/* Takes the place of the function of libc. The resolver of libcurl calls it on a thread of its own. For
- * the name "stuck.invalid" it returns only when the test lets it. */
+/* Takes the place of the function of libc, and has the names of its parameters. The resolver of
+ * libcurl calls it on a thread of its own. For the name "stuck.invalid" it returns only when the test
+ * lets it. */
 __attribute__((visibility("default"))) int getaddrinfo(const char *name, const char *service,
-						       const struct addrinfo *hints,
-						       struct addrinfo **list)
+						       const struct addrinfo *req,
+						       struct addrinfo **pai)
 {
 	int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
 
 	if (!name || strcmp(name, "stuck.invalid") != 0) {
 		*(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
-		return real(name, service, hints, list);
+		return real(name, service, req, pai);
 	}
 	resolves = true;
 	while (!resolver_may_end)

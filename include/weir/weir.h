@@ -193,7 +193,7 @@ WEIR_API int weir_settle(struct weir_table *table, const struct weir_limit *limi
 			 size_t len, const struct weir_decision *taken, int64_t charged,
 			 int64_t actual, uint64_t now_ns, struct weir_decision *decision);
 
-/* One of the limits that apply to a request, and the units that the request takes from it. */
+/* A limit that applies to a request, and the units that the request takes from it. */
 struct weir_need {
 	const struct weir_limit *limit;
 	const void *key;
@@ -216,6 +216,18 @@ struct weir_need {
  * zero. */
 WEIR_API int weir_take_all(struct weir_table *table, const struct weir_need *needs, size_t count,
 			   uint64_t now_ns, struct weir_decision *decisions, int *admitted);
+
+/* Decides `count` independent requests at the same time now_ns, in the order of `takes`. decisions[i]
+ * is the decision of weir_take() with takes[i]. Faster than a call of weir_take() for each of them
+ * if the table has many keys, because the processor loads the counters of 16 requests at once.
+ *
+ *   struct weir_need takes[2] = {{&per_user, "user 7", 6, 1}, {&per_user, "user 8", 6, 1}};
+ *   rc = weir_take_many(table, takes, 2, weir_now_ns(), decisions);
+ *
+ * `count` has no maximum. Returns 0, WEIR_EINVAL, WEIR_ELIMIT or WEIR_ETIME. On an error nothing is
+ * counted, and all decisions are zero. */
+WEIR_API int weir_take_many(struct weir_table *table, const struct weir_need *takes, size_t count,
+			    uint64_t now_ns, struct weir_decision *decisions);
 
 /* Size, use and losses of a table. weir_info reads the whole table, which takes milliseconds if the
  * table is large.

@@ -89,6 +89,14 @@ static inline int wr_store_check_take(const struct weir_table *table,
 	return rc;
 }
 
+/* Checks a need of weir_take_all() or weir_take_many(). Returns 0 or the error. */
+static inline int wr_store_check_need(const struct weir_need *need)
+{
+	if (!need->limit || (!need->key && need->len) || need->len > WR_KEY_MAX || need->cost < 0)
+		return WEIR_EINVAL;
+	return need->limit->size == sizeof *need->limit && need->limit->checked ? 0 : WEIR_ELIMIT;
+}
+
 /* Carries out an attempt on a sliding window log. */
 void wr_store_log_attempt(struct weir_table *table, struct wr_attempt *attempt);
 

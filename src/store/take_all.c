@@ -5,13 +5,6 @@
 
 #include "store/need.h"
 
-static int check_need(const struct weir_need *need)
-{
-	if (!need->limit || (!need->key && need->len) || need->len > WR_KEY_MAX || need->cost < 0)
-		return WEIR_EINVAL;
-	return need->limit->size == sizeof *need->limit && need->limit->checked ? 0 : WEIR_ELIMIT;
-}
-
 /* The counters of a request, each of them once, and the order in which units are taken from
  * them. */
 struct counters {
@@ -31,7 +24,7 @@ static int join_needs(const struct weir_table *table, const struct weir_need *ne
 	 * read `order`. This line only makes sure that `order` is initialised in this case. */
 	c->order[0] = NULL;
 	for (size_t i = 0; i < count; i++) {
-		int rc = check_need(&needs[i]);
+		int rc = wr_store_check_need(&needs[i]);
 		struct wr_key key;
 		size_t at = 0;
 

@@ -85,6 +85,12 @@ static inline unsigned wr_hint_shift(struct wr_key key)
 	return 48 + (key.tag >> 34 & 0xc);
 }
 
+/* Makes the processor load the cache line that wr_table_guess() reads. */
+static inline void wr_table_prefetch(const struct weir_table *table, struct wr_key key)
+{
+	__builtin_prefetch(wr_row_first(table, key)->cell + wr_home(key), 1);
+}
+
 /* Returns the cell of the first row in which the key is expected: a cell of its home cache line, or
  * the cell in its hint. No branch depends on the memory that is read here, because the processor
  * could not predict such a branch. The cache line is prefetched first, because a processor starts a
@@ -95,7 +101,7 @@ static inline struct wr_cell *wr_table_guess(const struct weir_table *table, str
 	uint64_t home = wr_home(key);
 	struct wr_cell *at = row + home;
 
-	__builtin_prefetch(at, 1);
+	wr_table_prefetch(table, key);
 
 	uint64_t here0 = __atomic_load_n(&at[0].id.lo, __ATOMIC_RELAXED) == key.tag;
 	uint64_t here1 = __atomic_load_n(&at[1].id.lo, __ATOMIC_RELAXED) == key.tag;

@@ -253,6 +253,24 @@ static void test_take_all_zeroes_the_decisions_on_error(void **unused)
 	weir_close(table);
 }
 
+static void test_take_many_zeroes_the_decisions_on_error(void **unused)
+{
+	struct weir_table *table = small_table();
+	struct weir_limit limit = one_per_second(), unchecked = limit;
+	struct weir_need takes[2] = {{&limit, "k", 1, 1}, {&unchecked, "l", 1, 1}};
+	struct weir_decision d[2];
+
+	(void)unused;
+	unchecked.checked = 0;
+	memset(d, 0xff, sizeof d);
+	assert_int_equal(weir_take_many(table, takes, 2, NOW_NS, d), WEIR_ELIMIT);
+	assert_zero(d, sizeof d);
+	memset(d, 0xff, sizeof d);
+	assert_int_equal(weir_take_many(table, takes, 1, UINT64_MAX, d), WEIR_ETIME);
+	assert_zero(d, sizeof *d);
+	weir_close(table);
+}
+
 static void test_step_zeroes_the_decision_on_error(void **unused)
 {
 	struct weir_limit limit = one_per_second(), log = limit;
@@ -299,6 +317,7 @@ int main(void)
 		cmocka_unit_test(test_every_option_struct_accepts_an_older_size),
 		cmocka_unit_test(test_take_and_return_zero_the_decision_on_error),
 		cmocka_unit_test(test_take_all_zeroes_the_decisions_on_error),
+		cmocka_unit_test(test_take_many_zeroes_the_decisions_on_error),
 		cmocka_unit_test(test_step_zeroes_the_decision_on_error),
 		cmocka_unit_test(test_now_is_clock_realtime),
 	};

@@ -104,6 +104,47 @@ static void many_keys(void **state)
 	frozen(algorithm, algorithm == WEIR_CONCURRENT ? 40 : 400, KEYS, 1);
 }
 
+/* --- batches --- */
+
+/* Each thread sends as many requests for every key as the limit admits in total, in batches. */
+static void take_batches(int number)
+{
+	enum { BATCH = 40 };
+	struct rnd r = {(uint64_t)number + 1};
+	struct weir_decision d[BATCH];
+	struct weir_need takes[BATCH];
+	uint64_t ids[BATCH];
+
+	for (uint64_t i = 0; i < limit.capacity * keys * 2; i += BATCH) {
+		for (uint64_t j = 0; j < BATCH; j++) {
+			ids[j] = (i + j + rnd_below(&r, 2)) % keys;
+			takes[j] = (struct weir_need){&limit, &ids[j], sizeof ids[j], 1};
+		}
+		if (weir_take_many(table, takes, BATCH, T0, d) < 0)
+			abort();
+		for (uint64_t j = 0; j < BATCH; j++)
+			count(d[j].admitted ? &tally->admitted[ids[j]] : &tally->refused, 1);
+	}
+}
+
+static void batches(void **state)
+{
+	uint32_t algorithm = (uint32_t)(uintptr_t)*state;
+	uint32_t size = algorithm == WEIR_CONCURRENT ? 40 : 400;
+
+	table = table_open("exact", 8 * MIB, 6 * MIB);
+	tally = shared_memory(sizeof *tally);
+	limit = sized(algorithm, size, MINUTE);
+	keys = KEYS;
+	crew_run(take_batches);
+	lost_nothing();
+	for (uint64_t key = 0; key < keys; key++)
+		assert_int_equal(tally->admitted[key], size);
+	assert_int_equal(duplicates(table), 0);
+	shared_free(tally, sizeof *tally);
+	table_drop(table);
+}
+
 /* --- several limits at once --- */
 
 static void take_both(int number)
@@ -298,6 +339,8 @@ static void as_time_goes(void **state)
 	{"exactly the limit at cost 3: " text, one_key_at_a_cost, NULL, NULL, (void *)(number)},
 #define MANY(name, number, text)                                                                   \
 	{"exactly the limit of many keys: " text, many_keys, NULL, NULL, (void *)(number)},
+#define BATCHES(name, number, text)                                                                \
+	{"exactly the limit in batches: " text, batches, NULL, NULL, (void *)(number)},
 #define ALL(name, number, text)                                                                    \
 	{"all or none of two limits: " text, all_or_none, NULL, NULL, (void *)(number)},
 
@@ -305,8 +348,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		WEIR_ALGORITHMS(ONE) WEIR_ALGORITHMS(COST) WEIR_ALGORITHMS(MANY)
-			WEIR_ALGORITHMS(ALL){"burst + rate · t while the clock goes on",
-					     as_time_goes, NULL, NULL, (void *)&moving[0]},
+			WEIR_ALGORITHMS(BATCHES)
+				WEIR_ALGORITHMS(ALL){"burst + rate · t while the clock goes on",
+						     as_time_goes, NULL, NULL, (void *)&moving[0]},
 		{"the limit in any window while the clock goes on", as_time_goes, NULL, NULL,
 		 (void *)&moving[1]},
 		{"the limit per window while the clock goes on", as_time_goes, NULL, NULL,

@@ -125,6 +125,25 @@ static void take_all_returns_emany(void **unused)
 	assert_int_equal(admitted, 1);
 }
 
+static void take_many_checks_before_it_takes(void **unused)
+{
+	struct weir_limit raw = {.size = sizeof raw};
+	struct weir_need takes[3] = {{&limit, "k", 1, 1}, {&limit, "l", 1, 1}, {&raw, "m", 1, 1}};
+	struct weir_need negative[2] = {{&limit, "k", 1, 1}, {&limit, "l", 1, -1}};
+	struct weir_need no_key = {&limit, NULL, 1, 1}, long_key = {&limit, "k", 65537, 1};
+	struct weir_decision many[3];
+
+	(void)unused;
+	assert_int_equal(weir_take_many(NULL, takes, 1, T0, many), WEIR_EINVAL);
+	assert_int_equal(weir_take_many(table, NULL, 1, T0, many), WEIR_EINVAL);
+	assert_int_equal(weir_take_many(table, takes, 1, T0, NULL), WEIR_EINVAL);
+	assert_int_equal(weir_take_many(table, &no_key, 1, T0, many), WEIR_EINVAL);
+	assert_int_equal(weir_take_many(table, &long_key, 1, T0, many), WEIR_EINVAL);
+	assert_int_equal(weir_take_many(table, negative, 2, T0, many), WEIR_EINVAL);
+	assert_int_equal(weir_take_many(table, takes, 3, T0, many), WEIR_ELIMIT);
+	assert_int_equal(weir_take_many(table, takes, 2, TIME_MAX + 1, many), WEIR_ETIME);
+}
+
 static void info_returns_einval(void **unused)
 {
 	struct weir_info info = {.size = offsetof(struct weir_info, keys)};
@@ -189,6 +208,7 @@ int main(void)
 		cmocka_unit_test(take_all_returns_einval),
 		cmocka_unit_test(take_all_checks_before_it_takes),
 		cmocka_unit_test(take_all_returns_emany),
+		cmocka_unit_test(take_many_checks_before_it_takes),
 		cmocka_unit_test(info_returns_einval),
 		cmocka_unit_test(open_returns_einval),
 		cmocka_unit_test(every_code_has_a_sentence),

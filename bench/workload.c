@@ -96,6 +96,27 @@ uint64_t wr_work_engine(struct wr_workload *work, uint64_t count)
 	return admitted;
 }
 
+uint64_t wr_work_many(struct wr_workload *work, uint64_t count)
+{
+	uint64_t admitted = 0;
+
+	for (uint64_t i = 0; i < count; i += WR_BATCH) {
+		struct weir_decision decisions[WR_BATCH];
+		struct weir_need takes[WR_BATCH];
+		struct key keys[WR_BATCH];
+
+		for (unsigned j = 0; j < WR_BATCH; j++) {
+			keys[j] = key_of(next_key(&work->draw));
+			takes[j] = (struct weir_need){&work->limit, &keys[j], sizeof keys[j], 1};
+		}
+		work->now_ns += WR_BATCH * WR_TICK_NS;
+		weir_take_many(work->table, takes, WR_BATCH, work->now_ns, decisions);
+		for (unsigned j = 0; j < WR_BATCH; j++)
+			admitted += decisions[j].admitted;
+	}
+	return admitted;
+}
+
 uint64_t wr_work_floor(struct wr_workload *work, uint64_t count)
 {
 	struct weir_table *floor = work->floor;

@@ -38,6 +38,10 @@ void wr_workload_close(struct wr_workload *work);
 uint64_t wr_work_engine(struct wr_workload *work, uint64_t count);
 uint64_t wr_work_floor(struct wr_workload *work, uint64_t count);
 
+/* Runs `count` decisions in batches of WR_BATCH. Returns the number of admitted requests. */
+#define WR_BATCH 16u
+uint64_t wr_work_many(struct wr_workload *work, uint64_t count);
+
 /* Does more than the floor and less than a decision: finds the key in the table and replaces its
  * cell by the same value with a swap. The address of this swap depends on data that was read
  * before. A table of keys cannot avoid that, but the floor does. Returns the number of successful

@@ -83,12 +83,26 @@ static bool lacks_shm(void)
 	       (uint64_t)found.f_bavail * found.f_frsize < SHM_BYTES;
 }
 
+/* Only root may reserve huge pages for hugetlbfs. */
+static bool lacks_hugepages(void)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(access("/proc/sys/vm/nr_hugepages", W_OK) != 0 || test_own_mounts() != 0 ||
+		      mount("none", "/mnt", "tmpfs", 0, "size=4m,huge=advise") != 0 ||
+		      mount("none", "/mnt", "hugetlbfs", 0, "pagesize=2M") != 0);
+	return pid < 0 || waitpid(pid, &status, 0) != pid || status != 0;
+}
+
 static const struct capability {
 	const char *name, *reason;
 	bool (*lacks)(void);
 } capabilities[] = {
 	{"root", "not root", lacks_root},
 	{"mounts", "cannot mount in a namespace", lacks_mounts},
+	{"hugepages", "no huge pages, or not root", lacks_hugepages},
 	{"ipv6", "no IPv6", lacks_ipv6},
 	{"shm", "less than 256 MiB of /dev/shm", lacks_shm},
 };

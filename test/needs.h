@@ -22,7 +22,7 @@
 		}                                                                                  \
 	} while (0)
 
-/* Returns whether the machine lacks a capability: root, mounts, ipv6 or shm. If WEIR_LACKS is set,
+/* Returns whether the machine lacks a capability: root, mounts, hugepages, ipv6 or shm. If WEIR_LACKS is set,
  * it lists the missing capabilities, separated by spaces. Otherwise the machine is probed. */
 bool test_lacks(const char *name);
 

@@ -75,6 +75,9 @@ CAPABILITIES = {
     "mounts": ("no mount namespaces", lambda: _works(
         "unshare", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"]), "--mount", "mount", "-t", "tmpfs",
         "-o", "size=1m", "none", "/mnt")),
+    "hugepages": ("no huge pages, or not root", lambda: os.access("/proc/sys/vm/nr_hugepages", os.W_OK) and _works(
+        "unshare", "--mount", "sh", "-c", "mount -t tmpfs -o size=4m,huge=advise none /mnt && "
+        "mount -t hugetlbfs -o pagesize=2M none /mnt")),
     "nft": ("no nftables", lambda: _namespace("nft", "add", "table", "inet", "weirtest")),
     "ipv6": ("no IPv6", _ipv6),
     "shm": (f"less than {SHM_BYTES >> 20} MiB of /dev/shm", _shm),

@@ -261,6 +261,7 @@ struct weir_info {
 	char path[512];
 	/* Bans in force that are not in the list of bans, because it had no room (weir/control.h). */
 	uint64_t ban_unlisted;
+	uint64_t huge_bytes; /* bytes of the table that this process has mapped with huge pages */
 };
 
 /* Returns 0 or WEIR_EINVAL. */

@@ -85,28 +85,32 @@ static int read_info(const char *name, const char *dir, struct weir_info *info,
 static json_t *info_json(const char *name, const struct weir_info *info)
 {
 	return json_pack(
-		"{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+		"{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
+		"s:I}",
 		"name", name, "path", info->path, "memory_bytes", (json_int_t)info->memory_bytes,
-		"file_bytes", (json_int_t)info->file_bytes, "cells", (json_int_t)info->cells,
-		"keys", (json_int_t)info->keys, "keys_refused", (json_int_t)info->keys_refused,
-		"log_bytes", (json_int_t)info->log_bytes, "log_bytes_used",
-		(json_int_t)info->log_bytes_used, "expired", (json_int_t)info->expired, "evicted",
-		(json_int_t)info->evicted, "evicted_refused", (json_int_t)info->evicted_refused,
-		"log_evicted", (json_int_t)info->log_evicted, "log_approximate",
-		(json_int_t)info->log_approximate, "log_full", (json_int_t)info->log_full,
-		"log_lost", (json_int_t)info->log_lost);
+		"file_bytes", (json_int_t)info->file_bytes, "huge_bytes",
+		(json_int_t)info->huge_bytes, "cells", (json_int_t)info->cells, "keys",
+		(json_int_t)info->keys, "keys_refused", (json_int_t)info->keys_refused, "log_bytes",
+		(json_int_t)info->log_bytes, "log_bytes_used", (json_int_t)info->log_bytes_used,
+		"expired", (json_int_t)info->expired, "evicted", (json_int_t)info->evicted,
+		"evicted_refused", (json_int_t)info->evicted_refused, "log_evicted",
+		(json_int_t)info->log_evicted, "log_approximate", (json_int_t)info->log_approximate,
+		"log_full", (json_int_t)info->log_full, "log_lost", (json_int_t)info->log_lost);
 }
 
 static void print_info(const struct weir_info *info)
 {
-	char memory[WR_SIZE_TEXT], log[WR_SIZE_TEXT];
+	char memory[WR_SIZE_TEXT], file[WR_SIZE_TEXT], log[WR_SIZE_TEXT], huge[WR_SIZE_TEXT];
 	uint64_t percent = info->cells ? info->keys * 100 / info->cells : 0;
 	uint64_t evicted = info->evicted + info->evicted_refused;
 
 	wr_size_text(info->memory_bytes, memory);
+	wr_size_text(info->file_bytes, file);
 	wr_size_text(info->log_bytes, log);
+	wr_size_text(info->huge_bytes, huge);
 	printf("path      %s\n", info->path);
 	printf("memory    %s, of which %s for logs\n", memory, log);
+	printf("pages     %s of %s in huge pages\n", huge, file);
 	printf("keys      %llu of %llu, %llu %% full, %llu over their limit\n",
 	       (unsigned long long)info->keys, (unsigned long long)info->cells,
 	       (unsigned long long)percent, (unsigned long long)info->keys_refused);

@@ -13,6 +13,7 @@
 
 #include "base/assert.h"
 #include "base/error.h"
+#include "table/huge.h"
 
 #define MEMORY_MIN (256ull << 10)
 /* Maximum of memory_bytes: four times the size of WR_ROWS_MAX rows, rounded up to whole GiB. The
@@ -214,19 +215,6 @@ static bool make_spans(struct weir_table *table)
 	return true;
 }
 
-/* Asks the kernel for huge pages for the keys, to reduce TLB misses. Most pages of the sections
- * behind the keys are never used. So these sections get no huge pages, and the kernel is asked not
- * to read ahead in them. */
-static void advise_huge_pages(const struct weir_table *table)
-{
-	struct wr_extent keys = table->header.sections[WR_SECTION_KEYS];
-	size_t behind = keys.offset + keys.bytes;
-
-	madvise(table->base + keys.offset, keys.bytes, MADV_HUGEPAGE);
-	if (behind % WR_PAGE == 0)
-		madvise(table->base + behind, table->bytes - behind, MADV_RANDOM);
-}
-
 /* Makes a handle for an open, checked file. */
 static int map_file(int fd, const char *path, const struct wr_header *header, int flags,
 		    struct weir_table **out, struct weir_error *error)
@@ -245,7 +233,7 @@ static int map_file(int fd, const char *path, const struct wr_header *header, in
 		free(table);
 		return wr_error_errno(error, WEIR_ESYS, "cannot map %s", path);
 	}
-	advise_huge_pages(table);
+	wr_huge_advise(table);
 	attach_sections(table);
 	if (!make_spans(table)) {
 		weir_close(table);
@@ -314,21 +302,32 @@ static int open_nameless(const struct wr_table_paths *paths, struct wr_fresh_fil
 
 /* Reserves every page of the file, because writing to a page that a full tmpfs cannot provide would
  * raise SIGBUS. */
-static int reserve_pages(int fd, const char *dir, const struct wr_header *header,
-			 struct weir_error *error)
+static int reserve_pages(int fd, const char *dir, uint64_t bytes, struct weir_error *error)
 {
 	int failed;
 
 	do
-		failed = posix_fallocate(fd, 0, (off_t)header->file_bytes);
+		failed = posix_fallocate(fd, 0, (off_t)bytes);
 	while (failed == EINTR); /* signals such as SIGCHLD of an nginx worker interrupt the call */
 	if (failed) {
 		errno = failed;
 		return wr_error_errno(error, WEIR_ENOSPACE, "no room for %llu bytes in %s",
-				      (unsigned long long)header->file_bytes, dir);
+				      (unsigned long long)bytes, dir);
 	}
-	if (pwrite(fd, header, sizeof *header, 0) != (ssize_t)sizeof *header)
-		return wr_error_errno(error, WEIR_ESYS, "cannot write a table in %s", dir);
+	return 0;
+}
+
+/* Maps the new file and writes its header. hugetlbfs permits no write(). */
+static int fill_file(const struct wr_table_paths *paths, const struct wr_header *header,
+		     struct wr_fresh_file *fresh, struct weir_error *error)
+{
+	int rc = map_file(fresh->fd, paths->path, header, MAP_SHARED, &fresh->table, error);
+
+	if (rc < 0)
+		return rc;
+	wr_assert(fresh->table);
+	memcpy(fresh->table->base, header, sizeof *header);
+	wr_huge_collapse(fresh->table, fresh->fd);
 	return 0;
 }
 
@@ -339,8 +338,6 @@ int wr_file_make(const struct wr_table_paths *paths, const struct wr_file_plan *
 	int rc = lay_out(plan, &header, error);
 
 	fresh->table = NULL;
-	if (rc == 0)
-		rc = fill_secrets(plan, &header, error);
 	if (rc < 0)
 		return rc;
 	if (open_nameless(paths, fresh) < 0)
@@ -348,10 +345,13 @@ int wr_file_make(const struct wr_table_paths *paths, const struct wr_file_plan *
 	if (fchown(fresh->fd, paths->owner, paths->group) < 0 || fchmod(fresh->fd, paths->mode) < 0)
 		rc = wr_error_errno(error, WEIR_ESYS, "cannot set the owner of a file in %s",
 				    paths->dir);
+	header.file_bytes = wr_huge_file_bytes(fresh->fd, header.file_bytes);
 	if (rc == 0)
-		rc = reserve_pages(fresh->fd, paths->dir, &header, error);
+		rc = fill_secrets(plan, &header, error);
 	if (rc == 0)
-		rc = map_file(fresh->fd, paths->path, &header, MAP_SHARED, &fresh->table, error);
+		rc = reserve_pages(fresh->fd, paths->dir, header.file_bytes, error);
+	if (rc == 0)
+		rc = fill_file(paths, &header, fresh, error);
 	if (rc < 0)
 		wr_file_abandon(fresh);
 	return rc;

@@ -2,6 +2,7 @@
  * headers of all blocks. */
 #include "base/clock.h"
 #include "base/versioned.h"
+#include "table/huge.h"
 #include "table/slab.h"
 #include "table/table.h"
 
@@ -53,6 +54,7 @@ int weir_info(struct weir_table *table, uint64_t now_ns, struct weir_info *info)
 #undef COPY
 	memcpy(out->path, table->path, sizeof out->path);
 	count_keys(table, wr_seconds(now_ns), out);
+	out->huge_bytes = wr_huge_bytes(table); /* count_keys() has mapped all pages of the keys */
 	wr_versioned_write(info, out, sizeof known);
 	return 0;
 }

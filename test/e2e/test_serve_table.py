@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 
 import redis
@@ -46,7 +47,8 @@ def test_resize_under_a_service_keeps_the_counters():
         assert [rls.ask("rl", ("user", "a")) for _ in range(2)] == [OK, OVER]
         code, out, err = table("info", name, "--dir", serve.table)
         assert (code, err) == (0, "")
-        assert f"path      {listed[0]['path']}\nmemory    8M, of which 512K for logs\nkeys      1 of " in out
+        assert f"path      {listed[0]['path']}\nmemory    8M, of which 512K for logs\npages     " in out
+        assert re.search(r"^pages     \d+[KM]? of \d+[KM]? in huge pages\nkeys      1 of ", out, re.M)
 
 
 LOG_RULES = RULES.replace("token_bucket", "sliding_window_log")

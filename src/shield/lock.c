@@ -33,12 +33,16 @@ static long read_pid(int fd)
 	return pread(fd, text, sizeof text - 1, 0) > 0 ? strtol(text, NULL, 10) : 0;
 }
 
+/* hugetlbfs locks files, but write() fails with EINVAL. The id is only for the error message of
+ * another shield. */
 static int write_pid(int fd)
 {
 	char text[24];
 	int len = snprintf(text, sizeof text, "%ld\n", (long)getpid());
 
-	return ftruncate(fd, 0) == 0 && pwrite(fd, text, (size_t)len, 0) == len ? 0 : -1;
+	return ftruncate(fd, 0) == 0 && (pwrite(fd, text, (size_t)len, 0) == len || errno == EINVAL)
+		       ? 0
+		       : -1;
 }
 
 /* In a folder that other users can write to, the file may be somebody else's. */

@@ -35,6 +35,13 @@ struct wr_queue_redis_wire {
 	void (*close)(void *context);
 };
 
+/* A reader of replies. A reply can state any number of elements for an array, and hiredis reserves
+ * memory for all of them at once. This reader refuses arrays of more than a million elements. */
+struct wr_queue_redis_reader {
+	redisReader *state; /* NULL: closed */
+	redisReplyObjectFunctions functions;
+};
+
 struct wr_queue_redis_link {
 	int fd; /* the socket; below 0: not connected */
 	/* True until a take is sent on this connection. The first take also frees the lines of
@@ -42,7 +49,7 @@ struct wr_queue_redis_link {
 	bool untaken;
 	struct wr_tls_client *tls; /* NULL: a connection without TLS */
 	SSL *session;
-	redisReader *reader;
+	struct wr_queue_redis_reader reader;
 	bool fresh; /* true until the durability of Redis was checked on this connection */
 	size_t fed; /* number of bytes of the current reply that were received */
 	struct wr_commands out;
@@ -50,6 +57,10 @@ struct wr_queue_redis_link {
 	const struct wr_queue_redis_wire *wire; /* NULL: a real socket is used */
 	void *wire_context;
 };
+
+/* Returns false if there is no memory. The caller frees the replies with freeReplyObject(). */
+bool wr_queue_redis_reader_open(struct wr_queue_redis_reader *reader);
+void wr_queue_redis_reader_close(struct wr_queue_redis_reader *reader);
 
 /* Initializes a connection without connecting. Returns 0, or WEIR_EINVAL if certificates cannot be
  * used. */

@@ -2,6 +2,7 @@
  * timeout at the latest. Called by the other redis_*.c files. */
 #include <errno.h>
 #include <openssl/err.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -16,6 +17,50 @@
 #define OUT_MAX ((size_t)64 << 20)
 #define REPLY_MAX ((size_t)64 << 20)
 #define PIECE ((size_t)64 << 10)
+#define ELEMENTS_MAX (1 << 20)
+
+/* ---- the reader ---- */
+
+static void *create_array(const redisReadTask *task, int elements)
+{
+	redisReply *reply, *parent = task->parent ? task->parent->obj : NULL;
+
+	if (elements < 0 || elements > ELEMENTS_MAX)
+		return NULL;
+	reply = calloc(1, sizeof *reply);
+	if (!reply)
+		return NULL;
+	reply->type = task->type;
+	reply->elements = (size_t)elements;
+	reply->element = elements ? calloc((size_t)elements, sizeof(void *)) : NULL;
+	if (elements && !reply->element) {
+		free(reply);
+		return NULL;
+	}
+	if (parent)
+		parent->element[task->idx] = reply;
+	return reply;
+}
+
+bool wr_queue_redis_reader_open(struct wr_queue_redis_reader *reader)
+{
+	reader->state = redisReaderCreate();
+	if (!reader->state)
+		return false;
+	reader->functions = *reader->state->fn;
+	reader->functions.createArray = create_array;
+	reader->state->fn = &reader->functions;
+	return true;
+}
+
+void wr_queue_redis_reader_close(struct wr_queue_redis_reader *reader)
+{
+	if (reader->state)
+		redisReaderFree(reader->state);
+	reader->state = NULL;
+}
+
+/* ---- the link ---- */
 
 int wr_queue_redis_link_init(struct wr_queue_redis_link *link, const struct wr_redis_target *target,
 			     const struct wr_queue_opts *opts, struct weir_error *error)
@@ -43,9 +88,7 @@ void wr_queue_redis_disconnect(struct wr_queue_redis_link *link)
 	else if (link->fd >= 0)
 		close(link->fd);
 	link->fd = -1;
-	if (link->reader)
-		redisReaderFree(link->reader);
-	link->reader = NULL;
+	wr_queue_redis_reader_close(&link->reader);
 	link->fed = 0;
 	wr_commands_clear(&link->out);
 }
@@ -162,9 +205,8 @@ bool wr_queue_redis_connect(struct wr_queue_redis_link *link, const struct wr_re
 	if (link->fd < 0)
 		return false;
 	link->fresh = link->untaken = true;
-	link->reader = redisReaderCreate();
-	if (link->reader && (!link->tls || start_tls(link, at, error)) &&
-	    log_in(link, target, error))
+	if (wr_queue_redis_reader_open(&link->reader) &&
+	    (!link->tls || start_tls(link, at, error)) && log_in(link, target, error))
 		return true;
 	wr_queue_redis_disconnect(link);
 	return false;
@@ -221,16 +263,16 @@ static bool feed_reader(struct wr_queue_redis_link *link)
 	if (len <= 0 || link->fed + (size_t)len > REPLY_MAX)
 		return false;
 	link->fed += (size_t)len;
-	return redisReaderFeed(link->reader, bytes, (size_t)len) == REDIS_OK;
+	return redisReaderFeed(link->reader.state, bytes, (size_t)len) == REDIS_OK;
 }
 
 redisReply *wr_queue_redis_read_reply(struct wr_queue_redis_link *link)
 {
 	void *reply = NULL;
 
-	wr_assert(link->fd < 0 || link->reader);
+	wr_assert(link->fd < 0 || link->reader.state);
 	while (link->fd >= 0) {
-		if (redisReaderGetReply(link->reader, &reply) != REDIS_OK) {
+		if (redisReaderGetReply(link->reader.state, &reply) != REDIS_OK) {
 			wr_queue_redis_disconnect(link);
 		} else if (reply) {
 			link->fed = 0;

@@ -36,18 +36,20 @@ static void read_answer(enum wr_queue_verb verb, const uint8_t *data, size_t siz
 	static const struct wr_queue_opts opts;
 	static struct wr_queue_redis remote = {.backend = {.opts = &opts, .seals = &seals}};
 	struct wr_queue_job job = {.verb = verb};
-	redisReader *reader = redisReaderCreate();
+	struct wr_queue_redis_reader reader;
 	void *reply = NULL;
 
 	if (verb == WR_QUEUE_PUT)
 		job.put.request = &request;
-	if (redisReaderFeed(reader, (const char *)data, size) == REDIS_OK &&
-	    redisReaderGetReply(reader, &reply) == REDIS_OK && reply)
+	if (!wr_queue_redis_reader_open(&reader))
+		return;
+	if (redisReaderFeed(reader.state, (const char *)data, size) == REDIS_OK &&
+	    redisReaderGetReply(reader.state, &reply) == REDIS_OK && reply)
 		wr_queue_redis_read_answer(&remote, &job, reply);
 	free_results(&job);
 	if (reply)
 		freeReplyObject(reply);
-	redisReaderFree(reader);
+	wr_queue_redis_reader_close(&reader);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -275,6 +275,40 @@ static void test_continues_the_count_of_connections(void **state)
 	assert_true(job.take.next_us == UINT64_MAX);
 }
 
+/* Feeds a new reader. Returns the result of redisReaderGetReply(). */
+static int read_text(const char *text, void **reply)
+{
+	struct wr_queue_redis_reader reader;
+	int rc;
+
+	assert_true(wr_queue_redis_reader_open(&reader));
+	assert_int_equal(redisReaderFeed(reader.state, text, strlen(text)), REDIS_OK);
+	rc = redisReaderGetReply(reader.state, reply);
+	wr_queue_redis_reader_close(&reader);
+	return rc;
+}
+
+/* Without a bound, hiredis would reserve 6 GB for the array of the first reply. */
+static void test_arrays_have_a_bound(void **unused)
+{
+	void *object = NULL;
+	redisReply *reply;
+
+	(void)unused;
+	assert_int_equal(read_text("*777777770\r\n", &object), REDIS_ERR);
+	assert_int_equal(read_text("*2\r\n*1048577\r\n", &object), REDIS_ERR);
+	assert_int_equal(read_text("*1048576\r\n", &object), REDIS_OK);
+	assert_null(object);
+	assert_int_equal(read_text("*3\r\n:1\r\n*0\r\n*2\r\n$1\r\nx\r\n:7\r\n", &object), REDIS_OK);
+	reply = object;
+	assert_int_equal(reply->elements, 3);
+	assert_int_equal(reply->element[0]->integer, 1);
+	assert_int_equal(reply->element[1]->elements, 0);
+	assert_string_equal(reply->element[2]->element[0]->str, "x");
+	assert_int_equal(reply->element[2]->element[1]->integer, 7);
+	freeReplyObject(reply);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -287,6 +321,7 @@ int main(void)
 		TEST(test_reopened),
 		TEST(test_reopened_after_redis_lost_data),
 		TEST(test_continues_the_count_of_connections),
+		cmocka_unit_test(test_arrays_have_a_bound),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
